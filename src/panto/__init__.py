@@ -1,0 +1,1 @@
+"""panto: run LLM agents, and construct and operate on conversations."""

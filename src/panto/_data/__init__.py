@@ -1,0 +1,1 @@
+"""Generated tables, each with its date and source."""

@@ -1,0 +1,473 @@
+"""How a provider is reached and what it is asked for.
+
+Law: a config is a frozen value; whatever in it is secret is wrapped so that no repr, dump, copy or pickle shows it,
+and what a session remembers of it is its `WireIdentity` alone.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from .errors import ConfigError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = [
+    "JSON",
+    "APIStyle",
+    "AnthropicMessagesConfig",
+    "ChatCompat",
+    "CompactionConfig",
+    "Config",
+    "Headers",
+    "Limits",
+    "OpenAIChatConfig",
+    "ProviderConfig",
+    "ReasoningEffort",
+    "RetryConfig",
+    "Secret",
+    "StopReason",
+    "Timeouts",
+    "WireIdentity",
+]
+
+JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
+"""A JSON value."""
+
+
+class APIStyle(enum.StrEnum):
+    """Which wire a provider speaks."""
+
+    OPENAI_CHAT = "openai_chat"
+    ANTHROPIC_MESSAGES = "anthropic_messages"
+    OPENAI_RESPONSES = "openai_responses"
+
+
+class ReasoningEffort(enum.StrEnum):
+    """How much a model shall think before it answers. `DEFAULT` sends nothing and leaves it to the provider."""
+
+    DEFAULT = "default"
+    OFF = "off"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"
+    MAX = "max"
+
+
+class StopReason(enum.StrEnum):
+    """Why an answer, or a run, ended. `AWAITING`, `ABORTED` and `LIMIT` are panto's own."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL_USE = "tool_use"
+    CONTENT_FILTER = "content_filter"
+    REFUSAL = "refusal"
+    PAUSE = "pause"
+    AWAITING = "awaiting"
+    ABORTED = "aborted"
+    LIMIT = "limit"
+    UNKNOWN = "unknown"
+
+
+class WireIdentity(msgspec.Struct, frozen=True, gc=False):
+    """Who answered, in facts of the wire: what a session remembers of a provider.
+
+    `base_url` is canonical: no trailing slash, user info, query or fragment.
+    """
+
+    api_style: APIStyle
+    base_url: str
+    model: str
+    reasoning: ReasoningEffort = ReasoningEffort.DEFAULT
+
+    def same_origin(self, other: WireIdentity | None) -> bool:
+        """Whether signed or encrypted blocks of `other` may be sent here: same api_style, base_url and model."""
+        return (
+            other is not None
+            and self.model == other.model
+            and self.base_url == other.base_url
+            and self.api_style == other.api_style
+        )
+
+
+class Secret:
+    """A string that does not show itself. Calling it gives the string.
+
+    >>> Secret("sk-1")
+    Secret('***')
+    >>> Secret("sk-1")()
+    'sk-1'
+    """
+
+    __slots__ = ("_reveal",)
+
+    def __init__(self, value: str) -> None:
+        self._reveal: Callable[[], str] = lambda: value
+
+    def __call__(self) -> str:
+        return self._reveal()
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other() == self()
+
+    def __hash__(self) -> int:
+        return hash(Secret)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a config with a key cannot be pickled: the key must not leave the process; pass it anew")
+
+
+class Headers(Mapping[str, str]):
+    """Request headers whose values its repr does not show.
+
+    >>> Headers({"X-Token": "t-1"})
+    Headers({'X-Token': '***'})
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, str] = {}) -> None:  # noqa: B006  never mutated
+        for name, value in items.items():
+            check_header(name, value)
+        self._items: dict[str, Secret] = {name: Secret(value.strip(" \t\r\n")) for name, value in items.items()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._items[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return f"Headers({dict.fromkeys(self._items, '***')})"
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._items))
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self._items:
+            raise TypeError("a config with headers cannot be pickled: they may hold a key; pass them anew")
+        return (Headers, ())
+
+
+def check_header(name: str, value: str) -> None:
+    """Refuse what HTTP cannot carry, without showing the value."""
+    if not name or not name.isascii() or not all(c.isalnum() or c in "!#$%&'*+-.^_`|~" for c in name):
+        raise ConfigError(f"{name!r} is no name of an HTTP header")
+    if bad := _unsendable(value.strip(" \t\r\n")):
+        raise ConfigError(f"the value of the header {name!r} has {bad}; HTTP headers hold printable ASCII only")
+
+
+def clean_key(key: str) -> str | None:
+    """A key as it goes on the wire: outer white space gone, blank is `None`.
+
+    Raises `ConfigError`, without showing the key, when it holds characters that no HTTP header can carry.
+    """
+    key = key.strip()
+    if not key:
+        return None
+    if bad := _unsendable(key):
+        raise ConfigError(f"the API key has {bad}; it was probably copied wrongly (quotes, line breaks)")
+    return key
+
+
+def _unsendable(value: str) -> str | None:
+    for at, char in enumerate(value):
+        if not char.isascii():
+            return f"a non-ASCII character at position {at}"
+        if ord(char) < 32 or ord(char) == 127:
+            return f"a control character at position {at}"
+    return None
+
+
+def _at_least(name: str, value: float, least: float) -> None:
+    if not value >= least:
+        raise ConfigError(f"{name} must be at least {least:g}, not {value!r}")
+
+
+class Timeouts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Seconds until panto gives up on a connection.
+
+    `idle` counts from the last byte that came, keep-alive comments included; there is no limit on the whole answer.
+    0 means none.
+    """
+
+    connect: float = 10.0
+    idle: float = 300.0
+
+    def __post_init__(self) -> None:
+        for name in ("connect", "idle"):
+            _at_least(f"Timeouts.{name}", getattr(self, name), 0)
+
+
+class RetryConfig(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """How often and when a failed provider call is tried again. Delays are seconds.
+
+    The delay doubles from `initial_delay` with jitter; a longer one that the provider asks for wins; none is longer
+    than `max_delay`. `mid_stream=False` turns off the retry after part of an answer was shown; `max_retries=0` all.
+    """
+
+    max_retries: int = 4
+    initial_delay: float = 0.5
+    max_delay: float = 60.0
+    mid_stream: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_retries", "initial_delay", "max_delay"):
+            _at_least(f"RetryConfig.{name}", getattr(self, name), 0)
+
+
+COMPACTION_PROMPT = """\
+You write the memory of an assistant whose conversation has become too long to keep. From the transcript, write down \
+what the assistant needs to go on as if nothing had been cut: what the user wants and has decided, what was done and \
+found (file names, commands, figures, exact identifiers), what failed and why, and what remains to be done next. \
+Be complete and exact; leave out courtesies. Answer with the summary alone."""
+
+
+class CompactionConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """When and how a conversation near the end of its context window is summarised.
+
+    `auto=False` turns off the compaction near the limit and the one after an overflow. `reserve_tokens` stay free
+    for the answer, about `keep_recent_tokens` of the newest messages are kept as they are. `provider` may name a
+    cheaper model for the summary; `None` uses the agent's own.
+    """
+
+    auto: bool = True
+    reserve_tokens: int = 16_384
+    keep_recent_tokens: int = 20_000
+    compaction_prompt: str = COMPACTION_PROMPT
+    provider: ProviderConfig | None = None
+
+
+class Limits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Bounds of a run.
+
+    `max_calls`: provider calls in one run. `tool_timeout`: seconds for one tool call. `max_tool_result_bytes`: UTF-8
+    bytes of text in one tool result; head and tail are kept. `max_cost`: micro-cents, needs known prices.
+    """
+
+    max_calls: int = 200
+    tool_timeout: float = 600.0
+    max_tool_result_bytes: int = 51_200
+    max_cost: int | None = None
+
+    def __post_init__(self) -> None:
+        _at_least("Limits.max_calls", self.max_calls, 1)
+        _at_least("Limits.tool_timeout", self.tool_timeout, 0)
+        _at_least("Limits.max_tool_result_bytes", self.max_tool_result_bytes, 256)
+
+
+class ChatCompat(msgspec.Struct, frozen=True, kw_only=True):
+    """What one OpenAI-compatible host differs in. `None` means: what panto's table says of the host.
+
+    max_tokens_field: the name of the output limit.
+    system_role: the role of the system prompt.
+    effort: how reasoning effort is asked for.
+    send_reasoning: whether reasoning goes back to the model that wrote it (`"tool_loop"`: only since the last question).
+    stream_usage: whether `stream_options` is understood.
+    parts: whether `content` may be a list of parts.
+    tool_call_id: shape of call ids, as a regular expression for the whole id.
+    """
+
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
+    system_role: Literal["system", "developer"] | None = None
+    effort: Literal["reasoning_effort", "reasoning", "thinking", "enable_thinking", "none"] | None = None
+    send_reasoning: Literal["never", "tool_loop", "always"] | None = None
+    reasoning_field: Literal["reasoning_content", "reasoning"] | None = None
+    stream_usage: bool | None = None
+    parts: bool | None = None
+    tool_call_id: str | None = None
+
+
+class _Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """What both provider configs share; see their docstrings."""
+
+    model: str
+    api_key: str | Callable[[], str] | None = None
+    base_url: str = ""
+    reasoning: ReasoningEffort = ReasoningEffort.DEFAULT
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: Sequence[str] = ()
+    seed: int | None = None
+    tool_choice: str | None = None
+    parallel_tool_calls: bool | None = None
+    context_window: int | None = None
+    headers: Mapping[str, str] = msgspec.field(default_factory=Headers)
+    extra_body: Mapping[str, JSON] = msgspec.field(default_factory=dict)
+    timeouts: Timeouts | None = None
+    foreign_reasoning: Literal["drop", "text"] = "drop"
+    prompt_cache: bool = True
+    overflow_patterns: Sequence[str] = ()
+    url_secret: Secret | None = None
+
+    def __post_init__(self) -> None:
+        change = msgspec.structs.force_setattr
+        if not isinstance(self.model, str) or not self.model.strip():
+            raise ConfigError("a provider config needs the name of a model")
+        if isinstance(self.api_key, str):
+            key = clean_key(self.api_key)
+            change(self, "api_key", None if key is None else Secret(key))
+        elif self.api_key is not None and not callable(self.api_key):
+            raise ConfigError("api_key is a string, a callable that returns one, or None")
+        public, secret = split_url(self.base_url)
+        change(self, "base_url", public)
+        if secret is not None:
+            change(self, "url_secret", secret)
+        if not isinstance(self.headers, Headers):
+            change(self, "headers", Headers(self.headers))
+        if isinstance(self.stop, str):
+            change(self, "stop", (self.stop,))
+        if not isinstance(self.reasoning, ReasoningEffort):
+            change(self, "reasoning", _effort(self.reasoning))
+        for name in ("max_tokens", "context_window"):
+            if (value := getattr(self, name)) is not None:
+                _at_least(name, value, 1)
+        if self.max_tokens is not None and self.context_window is not None and self.max_tokens >= self.context_window:
+            raise ConfigError(
+                f"max_tokens ({self.max_tokens}) leaves no room for a question in the context window "
+                f"({self.context_window}); lower max_tokens"
+            )
+        if self.foreign_reasoning not in ("drop", "text"):
+            raise ConfigError(f"foreign_reasoning is 'drop' or 'text', not {self.foreign_reasoning!r}")
+
+    def __repr__(self) -> str:
+        default = {f.name: f.default for f in msgspec.structs.fields(self)}
+        shown = {
+            name: value
+            for name in self.__struct_fields__
+            if name not in ("api_key", "url_secret")
+            and (value := getattr(self, name)) != default.get(name)
+            and not (value == {} or (isinstance(value, Headers) and not value))
+        }
+        if self.api_key is not None:
+            shown["api_key"] = Secret("")
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.model, self.base_url, self.reasoning))
+
+
+class OpenAIChatConfig(_Provider, frozen=True, kw_only=True):
+    """A provider that speaks OpenAI's chat completions, or claims to.
+
+    base_url: what the official SDK takes, with `/v1`; panto adds `/chat/completions`.
+    api_key: a string, a callable asked before each request, or `None` for a server without keys. Never shown.
+    reasoning: how much the model shall think; `DEFAULT` sends nothing.
+    max_tokens, temperature, top_p, stop, seed, parallel_tool_calls: sent only when given.
+    tool_choice: `auto`, `none`, `required` or a tool's name; a forcing one holds for the first call of a run only.
+    context_window: tokens the model can hold, where panto does not know it.
+    headers, extra_body: sent with each request; `extra_body` wins over what panto would send.
+    timeouts: of this provider, before those of `panto.init`.
+    foreign_reasoning: whether reasoning of another model is dropped or sent as text.
+    overflow_patterns: regular expressions of error messages that mean "too long for the context window".
+    compat: what this host does differently, where panto's own table is wrong.
+
+    Raises `ConfigError` for a key that no header can carry (without showing it), a base_url that is none, or limits
+    that cannot hold.
+
+    >>> OpenAIChatConfig(model="m", api_key="sk-1", base_url="https://api.example.com/v1/").base_url
+    'https://api.example.com/v1'
+    """
+
+    base_url: str = "https://api.openai.com/v1"
+    compat: ChatCompat = ChatCompat()
+
+    def wire_identity(self) -> WireIdentity:
+        """What a session remembers of this provider."""
+        return WireIdentity(APIStyle.OPENAI_CHAT, self.base_url, self.model, self.reasoning)
+
+
+class AnthropicMessagesConfig(_Provider, frozen=True, kw_only=True):
+    """A provider that speaks Anthropic's Messages.
+
+    base_url: what the official SDK takes, without `/v1`; panto adds `/v1/messages` and never doubles a `/v1`.
+    max_tokens: always sent on this wire; the default is the smaller of 32,000 and the model's own limit.
+    prompt_cache: whether cache breakpoints are set.
+    auth: which header carries the key; `None` follows the host (`x-api-key`).
+    betas: values of the `anthropic-beta` header.
+
+    All other fields are those of `OpenAIChatConfig`.
+    """
+
+    base_url: str = "https://api.anthropic.com"
+    auth: Literal["x-api-key", "bearer"] | None = None
+    betas: Sequence[str] = ()
+
+    def wire_identity(self) -> WireIdentity:
+        """What a session remembers of this provider."""
+        return WireIdentity(APIStyle.ANTHROPIC_MESSAGES, self.base_url, self.model, self.reasoning)
+
+
+ProviderConfig: TypeAlias = OpenAIChatConfig | AnthropicMessagesConfig
+"""How one provider is reached; the type says which wire it speaks."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything an agent needs but its tools and its session.
+
+    `max_image_side` is the longest side, in pixels, that an image keeps when it enters the history.
+    """
+
+    provider: ProviderConfig
+    compaction: CompactionConfig = CompactionConfig()
+    retry: RetryConfig = RetryConfig()
+    limits: Limits = Limits()
+    max_image_side: int = 1568
+
+
+def split_url(url: str) -> tuple[str, Secret | None]:
+    """A base URL without what may be secret in it, and the whole where there was something.
+
+    Raises `ConfigError` when it is no http or https URL.
+    """
+    whole = url.strip()
+    try:
+        parts = urlsplit(whole)
+        port, host = parts.port, parts.hostname
+    except ValueError:
+        raise ConfigError("base_url is no URL (its host or port cannot be read)") from None
+    if parts.scheme not in ("http", "https") or not host:
+        shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        raise ConfigError(f"base_url must begin with http:// or https:// and name a host, not {shown!r}")
+    netloc = f"[{host}]" if ":" in host else host
+    if port is not None and port != {"http": 80, "https": 443}[parts.scheme]:
+        netloc += f":{port}"
+    public = urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
+    secret = bool(parts.query or parts.username or parts.password)
+    return public, Secret(whole) if secret else None
+
+
+def _effort(value: object) -> ReasoningEffort:
+    try:
+        return ReasoningEffort(value)
+    except ValueError:
+        raise ConfigError(f"reasoning is one of {', '.join(ReasoningEffort)}, not {value!r}") from None
