@@ -82,19 +82,21 @@ class SSEParser:
         if not data:
             return []
 
-        events: list[tuple[bytes, bytes]] = []
+        before: list[tuple[bytes, bytes]] = []
         if self._ends_line and data[0] == 10:
-            events = self._events(self._take() + b"\n")
+            before = self._events(self._take() + b"\n")
             data = data[1:]
         end = data.rfind(b"\n\n") + 2
         if end == 1:
             self._keep(data)
-            return events
-        self._pieces.append(data[:end])
-        whole = self._take()
+            return before
+        whole = data[:end]
+        if self._pieces:
+            whole = self._take() + whole
         if end < len(data):
             self._keep(data[end:])
-        return events + self._events(whole) if events else self._events(whole)
+        events = self._events(whole)
+        return before + events if before else events
 
     def finish(self) -> list[tuple[bytes, bytes]]:
         """Say that the body has ended; return the event that lacked its blank line, if there is one.
@@ -135,7 +137,8 @@ class SSEParser:
         if len(whole) > self._limit and max(map(len, whole.split(b"\n\n"))) > self._limit:
             raise SSEOverflow(self._limit)
         events: list[tuple[bytes, bytes]] = _PLAIN(whole)
-        if whole.count(b"\n") != sum([3 if name else 2 for name, _ in events]):  # some line was not of that form
+        lines = whole.count(b"\n") - 2 * len(events)  # that are neither data nor blank: the names, or something else
+        if lines and lines != len([name for name, _ in events if name]):
             events = [event for block in whole.split(b"\n\n") if block and (event := _read_block(block)) is not None]
         return events
 
