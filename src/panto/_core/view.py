@@ -1,0 +1,302 @@
+"""The view: what of a history is sent, repaired and fit for its target.
+
+Law: the stored history is the truth and is never changed; an update costs what was added, and a `Sendable` that did
+not change stays the very same object, with the bytes that its wire keeps in it.
+
+How: the history is folded, message by message, into turns that alternate between user and assistant. An answer with
+calls opens the user's turn after it with one slot a call; a slot without a result shows an error result, and a result
+fills its slot whenever it comes. So results stand in call order right after their calls, whatever the stored order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import assert_never
+
+import msgspec
+
+from .._wire.protocol import Sendable
+from ..config import StopReason
+from ..conversation import (
+    CompactionSummaryBlock,
+    ContentBlock,
+    MediaBlock,
+    Message,
+    MessageRole,
+    OpaqueBlock,
+    SystemBlock,
+    TextualBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    effective_system_blocks,
+)
+from ..rules import Target, ends_on_thinking, is_blank, leaves_uses_open, opaque_facts, thinking_rule
+from .repair import (
+    BEGINNING,
+    CallIds,
+    IdClash,
+    as_text,
+    clean,
+    clean_arguments,
+    clean_name,
+    clean_result,
+    clean_system,
+    missing_result,
+    summary_text,
+)
+
+__all__ = ["View", "Viewed"]
+
+
+class Viewed(msgspec.Struct, frozen=True):
+    """What a request is made of: the system prompt in force, and the messages, user first and alternating."""
+
+    system: tuple[SystemBlock, ...]
+    items: list[Sendable]
+
+
+class _Slot:
+    """Where the result of one call goes."""
+
+    __slots__ = ("call_id", "result", "turn")
+
+    def __init__(self, call_id: str, turn: _Turn) -> None:
+        self.call_id = call_id
+        self.turn = turn
+        self.result: ToolResultBlock | None = None
+
+
+class _Turn:
+    """Adjacent messages of one role. A user's turn begins with the slots of the calls before it."""
+
+    __slots__ = ("blocks", "index", "passing", "role", "sendable", "slots")
+
+    def __init__(self, role: MessageRole, index: int) -> None:
+        self.role = role
+        self.index = index
+        self.slots: list[_Slot] = []
+        self.blocks: list[ContentBlock] = []
+        self.passing: list[ContentBlock] = []
+        self.sendable: Sendable | None = None
+
+    def all_blocks(self) -> tuple[ContentBlock, ...]:
+        results = [missing_result(s.call_id) if s.result is None else s.result for s in self.slots]
+        return (*results, *self.blocks)
+
+
+_SNAPSHOT = attrgetter("role", "content", "identity", "stop_reason")
+
+
+class View:
+    """The view of one growing history for one target.
+
+    `update` takes the whole history each time and looks anew only at what was added. Surgery on what it has seen
+    (a message or block removed, replaced, moved) makes it begin anew; `Sendable`s that come out the same are kept.
+
+    work: messages looked at so far.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.work = 0
+        self._reserved: set[str] = set()
+        self._items: list[Sendable] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._seen: list[tuple[object, ...]] = []
+        self._turns: list[_Turn] = []
+        self._dirty = 0
+        self._ids = CallIds(self.target, self._reserved)
+        self._slots: dict[str, list[_Slot]] = {}
+        self._server_uses: set[str] = set()
+        self._passing: list[_Turn] = []
+        self._effective: list[SystemBlock] = []
+        self._system: tuple[SystemBlock, ...] = ()
+
+    def update(self, messages: Sequence[Message]) -> Viewed:
+        """What to send for `messages`, which stay as they are."""
+        known = len(self._seen)
+        if known > len(messages) or list(map(_SNAPSHOT, messages[:known])) != self._seen:
+            self._reserved = set()
+            self._begin()
+        while True:
+            try:
+                for message in messages[len(self._seen) :]:
+                    self._take(message)
+                break
+            except IdClash:
+                self._begin()
+        self._render()
+        return Viewed(self._system, list(self._items))
+
+    # ------------------------------------------------------------ folding
+
+    def _take(self, message: Message) -> None:
+        self.work += 1
+        match message.role:
+            case MessageRole.SYSTEM:
+                so_far = Message(MessageRole.SYSTEM, list(self._effective))
+                self._effective = effective_system_blocks([so_far, message])
+                self._system = tuple(clean_system(block) for block in self._effective if not is_blank(block.text))
+            case MessageRole.USER:
+                self._take_question(message)
+            case MessageRole.ASSISTANT:
+                self._take_answer(message)
+            case _:
+                assert_never(message.role)
+        self._seen.append((message.role, list(message.content), message.identity, message.stop_reason))
+
+    def _take_question(self, message: Message) -> None:
+        said: list[ContentBlock] = []
+        for block in message.content:
+            match block:
+                case ToolResultBlock():
+                    self._take_result(block)
+                case TextualBlock():
+                    if not is_blank(block.text):
+                        said.append(_clean_text(block))
+                case CompactionSummaryBlock():
+                    if not is_blank(block.text):
+                        said.append(summary_text(block))
+                case MediaBlock():
+                    if not is_blank(block.data):
+                        said.append(block)
+                case ThinkingBlock() | ToolUseBlock() | OpaqueBlock() | SystemBlock():
+                    pass  # has no place in a user's message
+                case _:
+                    assert_never(block)
+        if said:
+            self._end_loop()
+            self._turn(MessageRole.USER).blocks += said
+
+    def _take_result(self, block: ToolResultBlock) -> None:
+        """A result belongs to the last call of its id before it; without one, or with another there, it is dropped."""
+        for slot in self._slots.get(block.id, ()):
+            if slot.result is None:
+                slot.result = clean_result(block, slot.call_id)
+                self._touch(slot.turn)
+                return
+
+    def _take_answer(self, message: Message) -> None:
+        if self.target.drop_refused and message.stop_reason is StopReason.REFUSAL:
+            return
+        kept, passing = self._answer_blocks(message)
+        if message.stop_reason is not StopReason.PAUSE and not ends_on_thinking(self.target):
+            while kept and isinstance(kept[-1], ThinkingBlock):
+                kept.pop()
+        if all(isinstance(block, ThinkingBlock) for block in kept):
+            return
+        turn = self._turn(MessageRole.ASSISTANT)
+        turn.blocks += kept
+        if passing:
+            turn.passing += passing
+            self._passing.append(turn)
+        slots: dict[str, list[_Slot]] = {}
+        results: _Turn | None = None
+        stored = [block.id for block in message.content if isinstance(block, ToolUseBlock)]
+        sent = [block.id for block in kept if isinstance(block, ToolUseBlock)]
+        for stored_id, sent_id in zip(stored, sent, strict=True):
+            results = results or self._turn(MessageRole.USER)
+            slot = _Slot(sent_id, results)
+            results.slots.append(slot)
+            slots.setdefault(stored_id, []).append(slot)
+        self._slots.update(slots)
+
+    def _answer_blocks(self, message: Message) -> tuple[list[ContentBlock], list[ContentBlock]]:
+        """What of an answer is sent; and which of it only until the user's next question."""
+        home = self.target.identity.same_origin(message.identity)
+        open_uses: set[str] = set() if leaves_uses_open(message) else _open_uses(message)
+        kept: list[ContentBlock] = []
+        passing: list[ContentBlock] = []
+        for block in message.content:
+            match block:
+                case TextualBlock():
+                    if not is_blank(block.text):
+                        kept.append(_clean_text(block))
+                case ToolUseBlock():
+                    kept.append(self._call(block))
+                case ThinkingBlock():
+                    match thinking_rule(block, home, self.target):
+                        case None:
+                            kept.append(block)
+                        case "surrogates":
+                            kept.append(ThinkingBlock(clean(block.text)))
+                        case "foreign_reasoning" if self.target.foreign_reasoning == "text":
+                            if not is_blank(block.text):
+                                kept.append(as_text(block))
+                            continue
+                        case _:
+                            continue
+                    if self.target.replay_reasoning == "tool_loop" and not (block.signature or block.redacted):
+                        passing.append(kept[-1])
+                case OpaqueBlock():
+                    if home and (facts := opaque_facts(block)) is not None:
+                        if facts.id in open_uses or (facts.tool_use_id and facts.tool_use_id not in self._server_uses):
+                            continue
+                        if facts.id:
+                            self._server_uses.add(facts.id)
+                        kept.append(block)
+                case ToolResultBlock() | MediaBlock() | SystemBlock() | CompactionSummaryBlock():
+                    pass  # has no place in an answer
+                case _:
+                    assert_never(block)
+        return kept, passing
+
+    def _call(self, block: ToolUseBlock) -> ToolUseBlock:
+        fit = ToolUseBlock(self._ids.give(block.id), clean_name(block.name), clean_arguments(block.arguments))
+        return block if fit == block else fit
+
+    def _end_loop(self) -> None:
+        """A question of the user: reasoning that was sent back only while its tool loop ran is left out from here."""
+        for turn in self._passing:
+            turn.blocks = [block for block in turn.blocks if not any(block is gone for gone in turn.passing)]
+            turn.passing = []
+            self._touch(turn)
+        self._passing = []
+
+    # ---------------------------------------------------------- rendering
+
+    def _turn(self, role: MessageRole) -> _Turn:
+        """The turn to which the next block of `role` belongs."""
+        if not self._turns and role is MessageRole.ASSISTANT:
+            self._turn(MessageRole.USER).blocks.append(BEGINNING)
+        if not self._turns or self._turns[-1].role is not role:
+            self._turns.append(_Turn(role, len(self._turns)))
+        self._touch(self._turns[-1])
+        return self._turns[-1]
+
+    def _touch(self, turn: _Turn) -> None:
+        turn.sendable = None
+        self._dirty = min(self._dirty, turn.index)
+
+    def _render(self) -> None:
+        """Make the `Sendable`s of turns that changed; one that comes out as it was before is kept."""
+        start = self._dirty
+        old = self._items[start:]
+        end_offset = len(old) - (len(self._turns) - start)
+        for at, turn in enumerate(self._turns[start:]):
+            if turn.sendable is None:
+                blocks = turn.all_blocks()
+                for there in (at, at + end_offset):
+                    if 0 <= there < len(old) and old[there].role == turn.role and old[there].blocks == blocks:
+                        turn.sendable = old[there]
+                        break
+                else:
+                    turn.sendable = Sendable(turn.role, blocks)
+        self._items[start:] = [turn.sendable for turn in self._turns[start:] if turn.sendable is not None]
+        self._dirty = len(self._turns)
+
+
+def _clean_text(block: TextualBlock) -> TextualBlock:
+    text = clean(block.text)
+    return block if text is block.text else TextualBlock(text)
+
+
+def _open_uses(message: Message) -> set[str]:
+    """Calls of server tools that have no result in `message`, as when it was cut between the two."""
+    facts = [opaque_facts(block) for block in message.content if isinstance(block, OpaqueBlock)]
+    answered = {fact.tool_use_id for fact in facts if fact is not None}
+    return {fact.id for fact in facts if fact is not None and fact.id is not None and fact.id not in answered}
