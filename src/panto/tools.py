@@ -1,20 +1,33 @@
-"""Tools: what a model may call, and what comes back.
+"""Tools: what a model may call, and what an application may say about a call.
 
-Law: a tool is data and one function. A call always has a result, and the result never holds more than its limit.
+Law: a tool is data and one function. What the model is told of it is an object schema, and a tool that has none is
+refused when it is registered. How arguments reach a Python function is in `_function`, what comes back in `_results`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeAlias, overload, runtime_checkable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeAlias, TypeVar, overload, runtime_checkable
 
 import msgspec
 
+from ._results import NO_OUTPUT, ResultPart, ResultParts, ToolCallResult, as_result, limit_result
+from ._schema import ArgumentError, normal_schema
 from .config import JSON
-from .conversation import MediaPart, TextPart
+from .conversation import Conversation, MediaPart, Message, TextPart
+from .errors import ConfigError, ToolNameError
 
 __all__ = [
+    "NO_OUTPUT",
+    "Allow",
+    "ArgumentError",
+    "Ask",
+    "Change",
+    "Decision",
+    "Deny",
+    "Hooks",
     "MediaPart",
+    "Pause",
     "ResultPart",
     "ResultParts",
     "TextPart",
@@ -23,51 +36,14 @@ __all__ = [
     "ToolCallResult",
     "ToolContext",
     "ToolDecl",
+    "ToolDecorator",
+    "ToolFunction",
     "ToolSource",
+    "as_result",
+    "limit_result",
+    "normal_schema",
+    "normal_tool",
 ]
-
-ResultPart: TypeAlias = TextPart | MediaPart
-"""One part of what a tool returns."""
-
-
-class ResultParts(Sequence[ResultPart]):
-    """What a tool returns: text and media, in order.
-
-    >>> ResultParts.from_text("done")[0].text
-    'done'
-    """
-
-    __slots__ = ("items",)
-
-    def __init__(self, items: Iterable[ResultPart] = ()) -> None:
-        self.items: tuple[ResultPart, ...] = tuple(items)
-
-    @classmethod
-    def from_text(cls, text: str) -> ResultParts:
-        """A result of text alone."""
-        return cls((TextPart(text),))
-
-    @overload
-    def __getitem__(self, at: int) -> ResultPart: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[ResultPart]: ...
-    def __getitem__(self, at: int | slice) -> ResultPart | Sequence[ResultPart]:
-        return self.items[at]
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __iter__(self) -> Iterator[ResultPart]:
-        return iter(self.items)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ResultParts) and self.items == other.items
-
-    def __hash__(self) -> int:
-        return hash(self.items)
-
-    def __repr__(self) -> str:
-        return f"ResultParts({list(self.items)!r})"
 
 
 class ToolDecl(msgspec.Struct, frozen=True):
@@ -86,24 +62,6 @@ class ToolCall(msgspec.Struct, frozen=True):
     arguments: dict[str, JSON]
 
 
-class ToolCallResult(msgspec.Struct, frozen=True):
-    """What one call brought. `details` is for programs: it is stored, and never shown to the model."""
-
-    parts: Sequence[ResultPart]
-    is_error: bool = False
-    details: JSON = None
-
-    @property
-    def text(self) -> str:
-        """The text of all parts, one after the other."""
-        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
-
-    @classmethod
-    def error(cls, text: str, details: JSON = None) -> ToolCallResult:
-        """A result that says what went wrong."""
-        return cls((TextPart(text),), True, details)
-
-
 class ToolContext(Protocol):
     """What a running tool may use; a parameter annotated with it is not shown to the model.
 
@@ -116,18 +74,19 @@ class ToolContext(Protocol):
     details: JSON
 
     @property
-    def cancelled(self) -> bool: ...
+    def cancelled(self) -> bool:
+        """Whether the run is being closed."""
+        ...
 
     def progress(self, text: str) -> None:
         """Show `text` to whoever reads the stream, as a `ToolProgress` event."""
         ...
 
 
-ToolReturn: TypeAlias = str | ResultParts | Sequence[ResultPart] | ToolCallResult
-"""What a tool's function may return."""
+ToolFunction: TypeAlias = Callable[..., object]
+"""A tool's function: takes the arguments as one dict; sync or async. `as_result` says what it may return."""
 
-ToolFunction: TypeAlias = Callable[..., ToolReturn | Awaitable[ToolReturn]]
-"""A tool's function: takes the arguments as one dict."""
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -154,6 +113,140 @@ class Tool(msgspec.Struct, frozen=True):
         """What the model is told."""
         return ToolDecl(self.name, self.description, self.schema)
 
+    @classmethod
+    def from_function(
+        cls,
+        fn: Callable[..., object],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        parallel: bool = True,
+        timeout: float | None = None,
+    ) -> Tool:
+        """Make a tool of a Python function: its schema from the signature, its description from the docstring.
+
+        fn: a function, method, `functools.partial` or callable object, sync or async. What a partial has filled in is
+            not shown to the model, and neither is a parameter annotated `ToolContext`.
+        name, description: instead of the function's own.
+
+        Arguments are converted to what the annotations say before the function runs; those that do not fit go back to
+        the model. Raises `ConfigError` for what a model cannot be told of, naming the parameter.
+
+        >>> def add(a: int, b: int = 1) -> int:
+        ...     "Add two numbers."
+        ...     return a + b
+        >>> Tool.from_function(add).run({"a": 2})
+        3
+        """
+        from ._function import FunctionPlan
+
+        plan = FunctionPlan(fn, ToolContext)
+        return normal_tool(
+            cls(
+                name=plan.name if name is None else name,
+                description=plan.description if description is None else description,
+                schema=plan.schema,
+                run=plan.run_async if plan.is_async else plan.run,
+                parallel=parallel,
+                timeout=timeout,
+                takes_context=plan.takes_context,
+            )
+        )
+
+    @property
+    def is_async(self) -> bool:
+        """Whether `run` is a coroutine function, and so belongs on an event loop and not in a worker thread.
+
+        A plain function may still return an awaitable: whoever runs a tool looks at what came back.
+        """
+        from inspect import iscoroutinefunction
+
+        run: object = self.run
+        while (inner := getattr(run, "func", None)) is not None and callable(inner):  # functools.partial
+            run = inner
+        return iscoroutinefunction(run) or iscoroutinefunction(getattr(run, "__call__", None))  # noqa: B004
+
+    def check(self, arguments: Mapping[str, JSON]) -> None:
+        """Raise `ArgumentError` if a tool made from a function would refuse `arguments`.
+
+        It runs nothing, so that nobody need be asked to approve a call that cannot be run. Other tools tell only when
+        they run.
+        """
+        from ._function import FunctionPlan
+
+        plan = getattr(self.run, "__self__", None)
+        if isinstance(plan, FunctionPlan):
+            plan.check(arguments)
+
+
+def normal_tool(tool: Tool) -> Tool:
+    """`tool` as it may be registered, its schema as providers accept it (`normal_schema`).
+
+    Raises `ToolNameError` for a blank name and `ConfigError` for a schema that is none of an object.
+    """
+    if not tool.name.strip():
+        raise ToolNameError("a tool needs a name; give a lambda or a nameless object one with name=...")
+    if not callable(tool.run):
+        raise ConfigError(f"run of the tool {tool.name!r} is not callable")
+    schema = normal_schema(tool.schema)
+    if schema is None:
+        raise ConfigError(
+            f"the schema of the tool {tool.name!r} does not describe an object; providers would refuse every request: "
+            'give {"type": "object", "properties": {...}}'
+        )
+    return tool if schema == tool.schema else msgspec.structs.replace(tool, schema=schema)
+
+
+class ToolDecorator:
+    """What `agent.tool` is: registers the function it decorates, bare or with arguments, and gives it back unchanged.
+
+    The arguments are those of `Tool.from_function`.
+
+    >>> tools = []
+    >>> @ToolDecorator(tools.append)
+    ... def now() -> str:
+    ...     return "noon"
+    >>> tools[0].name, now()
+    ('now', 'noon')
+    """
+
+    __slots__ = ("_register",)
+
+    def __init__(self, register: Callable[[Tool], object]) -> None:
+        self._register = register
+
+    @overload
+    def __call__(self, fn: Function, /) -> Function: ...
+    @overload
+    def __call__(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        parallel: bool = True,
+        timeout: float | None = None,
+    ) -> Callable[[Function], Function]: ...
+    def __call__(
+        self,
+        fn: Function | None = None,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        parallel: bool = True,
+        timeout: float | None = None,
+    ) -> Function | Callable[[Function], Function]:
+        """Register `fn`, or give the decorator that does."""
+
+        def register(fn: Function) -> Function:
+            self._register(
+                Tool.from_function(fn, name=name, description=description, parallel=parallel, timeout=timeout)
+            )
+            return fn
+
+        return register if fn is None else register(fn)
+
 
 @runtime_checkable
 class ToolSource(Protocol):
@@ -169,3 +262,54 @@ class ToolSource(Protocol):
     def call(self, calls: list[ToolCall]) -> list[ToolCallResult] | Awaitable[list[ToolCallResult]]:
         """Run calls of this source's tools; one result a call, in their order."""
         ...
+
+
+# ---------------------------------------------------------------- hooks
+
+
+class Allow(msgspec.Struct, frozen=True, gc=False):
+    """Run the call as it is."""
+
+
+class Deny(msgspec.Struct, frozen=True, gc=False):
+    """Do not run the call; the model gets an error result with `reason`, and the run goes on."""
+
+    reason: str
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Run the call with other arguments; they are checked as the model's own are. The history keeps the model's."""
+
+    arguments: Mapping[str, JSON]
+
+
+class Ask(msgspec.Struct, frozen=True, gc=False):
+    """Ask a person: `Hooks.on_ask` gets the question. Without that hook the call is denied."""
+
+    question: str
+
+
+class Pause(msgspec.Struct, frozen=True, gc=False):
+    """End the run with stop reason `awaiting`; the call waits, also over a restart, for `agent.answer`."""
+
+
+Decision: TypeAlias = Allow | Deny | Change | Ask | Pause
+"""What `before_tool_call` may say of a call."""
+
+
+class Hooks(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an application may step in. Each is optional, sync or async; none may touch the running agent.
+
+    before_append: gets a message just before it is offered to the store, and the conversation; may set
+        `message.metadata`.
+    before_tool_call: gets a call whose arguments fit, before it runs, and says what becomes of it. `None` is `Allow()`.
+    after_tool_call: gets a call that ran and its result, before the result is limited and stored; gives the result
+        that takes its place.
+    on_ask: gets the question of an `Ask`. `True` allows the call, `False` denies it, a string denies it with that
+        reason.
+    """
+
+    before_append: Callable[[Message, Conversation], Awaitable[None] | None] | None = None
+    before_tool_call: Callable[[ToolCall], Awaitable[Decision | None] | Decision | None] | None = None
+    after_tool_call: Callable[[ToolCall, ToolCallResult], Awaitable[ToolCallResult] | ToolCallResult] | None = None
+    on_ask: Callable[[str], Awaitable[bool | str] | bool | str] | None = None
