@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 
-from ..conversation import (
+from panto.conversation import (
     CompactionSummaryBlock,
     ResultPartStored,
     StoredMediaPart,
@@ -20,7 +20,15 @@ from ..conversation import (
     ThinkingBlock,
     ToolResultBlock,
 )
-from ..rules import Target, arguments_rule, fits, has_surrogates, is_blank
+from panto.rules.verdicts import (
+    Target,
+    arguments_rule,
+    broken_media,
+    fits,
+    has_surrogates,
+    is_blank,
+    no_arguments,
+)
 
 __all__ = [
     "BEGINNING",
@@ -81,7 +89,7 @@ def clean_arguments(text: str) -> str:
     >>> clean_arguments(""), clean_arguments('[1]'), clean_arguments('{"a": "\\\\ud83d"}')
     ('{}', '{}', '{"a": "\\\\ufffd"}')
     """
-    if is_blank(text) or text.strip() == "null":
+    if no_arguments(text):
         return "{}"
     match arguments_rule(text):
         case None:
@@ -116,7 +124,7 @@ def clean_result(block: ToolResultBlock, call_id: str) -> ToolResultBlock:
                 if (text := clean(part.text)) is not part.text:
                     changed, part = True, TextPart(text)
             case StoredMediaPart():
-                if is_blank(part.data):
+                if broken_media(part):
                     changed = True
                     continue
         parts.append(part)

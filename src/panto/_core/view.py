@@ -16,9 +16,8 @@ from typing import assert_never
 
 import msgspec
 
-from .._wire.protocol import Sendable
-from ..config import StopReason
-from ..conversation import (
+from panto._wire.protocol import Sendable
+from panto.conversation import (
     CompactionSummaryBlock,
     ContentBlock,
     MediaBlock,
@@ -32,7 +31,9 @@ from ..conversation import (
     ToolUseBlock,
     effective_system_blocks,
 )
-from ..rules import Target, ends_on_thinking, is_blank, leaves_uses_open, opaque_facts, thinking_rule
+from panto.rules import RULES
+from panto.rules.verdicts import Target, has_surrogates, is_blank, is_sealed, passes, verdicts
+
 from .repair import (
     BEGINNING,
     CallIds,
@@ -151,23 +152,12 @@ class View:
 
     def _take_question(self, message: Message) -> None:
         said: list[ContentBlock] = []
-        for block in message.content:
+        for block in self._sent_of(message):
             match block:
                 case ToolResultBlock():
                     self._take_result(block)
-                case TextualBlock():
-                    if not is_blank(block.text):
-                        said.append(_clean_text(block))
-                case CompactionSummaryBlock():
-                    if not is_blank(block.text):
-                        said.append(summary_text(block))
-                case MediaBlock():
-                    if not is_blank(block.data):
-                        said.append(block)
-                case ThinkingBlock() | ToolUseBlock() | OpaqueBlock() | SystemBlock():
-                    pass  # has no place in a user's message
                 case _:
-                    assert_never(block)
+                    said.append(self._fit(block))
         if said:
             self._end_loop()
             self._turn(MessageRole.USER).blocks += said
@@ -181,73 +171,51 @@ class View:
                 return
 
     def _take_answer(self, message: Message) -> None:
-        if self.target.drop_refused and message.stop_reason is StopReason.REFUSAL:
+        kept = self._sent_of(message)
+        if not kept:
             return
-        kept, passing = self._answer_blocks(message)
-        if message.stop_reason is not StopReason.PAUSE and not ends_on_thinking(self.target):
-            while kept and isinstance(kept[-1], ThinkingBlock):
-                kept.pop()
-        if all(isinstance(block, ThinkingBlock) for block in kept):
-            return
+        fit = [self._fit(block) for block in kept]
         turn = self._turn(MessageRole.ASSISTANT)
-        turn.blocks += kept
+        turn.blocks += fit
+        passing = [block for block in fit if passes(block, self.target)]
         if passing:
             turn.passing += passing
             self._passing.append(turn)
         slots: dict[str, list[_Slot]] = {}
-        results: _Turn | None = None
-        stored = [block.id for block in message.content if isinstance(block, ToolUseBlock)]
-        sent = [block.id for block in kept if isinstance(block, ToolUseBlock)]
-        for stored_id, sent_id in zip(stored, sent, strict=True):
-            results = results or self._turn(MessageRole.USER)
-            slot = _Slot(sent_id, results)
-            results.slots.append(slot)
-            slots.setdefault(stored_id, []).append(slot)
+        for stored, sent in zip(kept, fit):
+            if isinstance(stored, ToolUseBlock) and isinstance(sent, ToolUseBlock):
+                results = self._turn(MessageRole.USER)
+                slot = _Slot(sent.id, results)
+                results.slots.append(slot)
+                slots.setdefault(stored.id, []).append(slot)
         self._slots.update(slots)
 
-    def _answer_blocks(self, message: Message) -> tuple[list[ContentBlock], list[ContentBlock]]:
-        """What of an answer is sent; and which of it only until the user's next question."""
-        home = self.target.identity.same_origin(message.identity)
-        open_uses: set[str] = set() if leaves_uses_open(message) else _open_uses(message)
-        kept: list[ContentBlock] = []
-        passing: list[ContentBlock] = []
-        for block in message.content:
-            match block:
-                case TextualBlock():
-                    if not is_blank(block.text):
-                        kept.append(_clean_text(block))
-                case ToolUseBlock():
-                    kept.append(self._call(block))
-                case ThinkingBlock():
-                    match thinking_rule(block, home, self.target):
-                        case None:
-                            kept.append(block)
-                        case "surrogates":
-                            kept.append(ThinkingBlock(clean(block.text)))
-                        case "foreign_reasoning" if self.target.foreign_reasoning == "text":
-                            if not is_blank(block.text):
-                                kept.append(as_text(block))
-                            continue
-                        case _:
-                            continue
-                    if self.target.replay_reasoning == "tool_loop" and not (block.signature or block.redacted):
-                        passing.append(kept[-1])
-                case OpaqueBlock():
-                    if home and (facts := opaque_facts(block)) is not None:
-                        if facts.id in open_uses or (facts.tool_use_id and facts.tool_use_id not in self._server_uses):
-                            continue
-                        if facts.id:
-                            self._server_uses.add(facts.id)
-                        kept.append(block)
-                case ToolResultBlock() | MediaBlock() | SystemBlock() | CompactionSummaryBlock():
-                    pass  # has no place in an answer
-                case _:
-                    assert_never(block)
-        return kept, passing
+    def _sent_of(self, message: Message) -> list[ContentBlock]:
+        """The blocks of `message` that are sent, as they are stored, but for reasoning that goes as text."""
+        sent: list[ContentBlock] = []
+        for block, verdict in zip(message.content, verdicts(message, self.target, self._server_uses)):
+            if verdict == "reasoning_as_text" and isinstance(block, ThinkingBlock):
+                sent.append(as_text(block))
+            elif verdict is None or not RULES[verdict].left_out:
+                sent.append(block)
+        return sent
 
-    def _call(self, block: ToolUseBlock) -> ToolUseBlock:
-        fit = ToolUseBlock(self._ids.give(block.id), clean_name(block.name), clean_arguments(block.arguments))
-        return block if fit == block else fit
+    def _fit(self, block: ContentBlock) -> ContentBlock:
+        """A block as it is sent; the very same object where nothing is wrong with it."""
+        match block:
+            case TextualBlock():
+                return TextualBlock(clean(block.text)) if has_surrogates(block.text) else block
+            case CompactionSummaryBlock():
+                return summary_text(block)
+            case ToolUseBlock():
+                fit = ToolUseBlock(self._ids.give(block.id), clean_name(block.name), clean_arguments(block.arguments))
+                return block if fit == block else fit
+            case ThinkingBlock():
+                return block if is_sealed(block) or not has_surrogates(block.text) else ThinkingBlock(clean(block.text))
+            case MediaBlock() | OpaqueBlock() | ToolResultBlock() | SystemBlock():
+                return block
+            case _:
+                assert_never(block)
 
     def _end_loop(self) -> None:
         """A question of the user: reasoning that was sent back only while its tool loop ran is left out from here."""
@@ -288,15 +256,3 @@ class View:
                     turn.sendable = Sendable(turn.role, blocks)
         self._items[start:] = [turn.sendable for turn in self._turns[start:] if turn.sendable is not None]
         self._dirty = len(self._turns)
-
-
-def _clean_text(block: TextualBlock) -> TextualBlock:
-    text = clean(block.text)
-    return block if text is block.text else TextualBlock(text)
-
-
-def _open_uses(message: Message) -> set[str]:
-    """Calls of server tools that have no result in `message`, as when it was cut between the two."""
-    facts = [opaque_facts(block) for block in message.content if isinstance(block, OpaqueBlock)]
-    answered = {fact.tool_use_id for fact in facts if fact is not None}
-    return {fact.id for fact in facts if fact is not None and fact.id is not None and fact.id not in answered}
