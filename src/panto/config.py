@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from .errors import ConfigError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = [
     "JSON",
@@ -37,8 +37,11 @@ __all__ = [
     "WireIdentity",
 ]
 
-JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
-"""A JSON value."""
+if TYPE_CHECKING:
+    JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
+    """A JSON value."""
+else:
+    JSON = Any  # msgspec cannot resolve a recursive alias when it decodes a field of this type
 
 
 class APIStyle(enum.StrEnum):
@@ -113,6 +116,7 @@ class Secret:
         self._reveal: Callable[[], str] = lambda: value
 
     def __call__(self) -> str:
+        """The string itself."""
         return self._reveal()
 
     def __repr__(self) -> str:
@@ -145,7 +149,7 @@ class Headers(Mapping[str, str]):
 
     __slots__ = ("_items",)
 
-    def __init__(self, items: Mapping[str, str] = {}) -> None:  # noqa: B006  never mutated
+    def __init__(self, items: Mapping[str, str] = {}) -> None:
         for name, value in items.items():
             check_header(name, value)
         self._items: dict[str, Secret] = {name: Secret(value.strip(" \t\r\n")) for name, value in items.items()}
@@ -290,7 +294,7 @@ class ChatCompat(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens_field: the name of the output limit.
     system_role: the role of the system prompt.
     effort: how reasoning effort is asked for.
-    send_reasoning: whether reasoning goes back to the model that wrote it (`"tool_loop"`: only since the last question).
+    send_reasoning: whether reasoning goes back to its model (`"tool_loop"`: only since the last question).
     stream_usage: whether `stream_options` is understood.
     parts: whether `content` may be a list of parts.
     tool_call_id: shape of call ids, as a regular expression for the whole id.

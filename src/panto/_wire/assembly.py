@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..conversation import ContentBlock, ContentBlockType, OpaqueBlock, TextualBlock, ThinkingBlock, ToolUseBlock
-from ..events import BlockComplete, BlockStart, ContentDelta, ToolDetails
+from panto.conversation import ContentBlock, ContentBlockType, OpaqueBlock, TextualBlock, ThinkingBlock, ToolUseBlock
+from panto.events import BlockComplete, BlockStart, ContentDelta, ToolDetails
+
 from .protocol import StreamEvent
 
 

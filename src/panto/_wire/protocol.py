@@ -11,12 +11,13 @@ from typing import Protocol
 
 import msgspec
 
-from ..config import Secret, StopReason
-from ..conversation import ContentBlock, SystemBlock
-from ..events import BlockComplete, BlockStart, ContentDelta, ToolDetails
-from ..rules import Target
-from ..tools import ToolDecl
-from ..usage import Usage
+from panto.config import Secret, StopReason
+from panto.conversation import ContentBlock, SystemBlock
+from panto.events import BlockComplete, BlockStart, ContentDelta, ToolDetails
+from panto.rules import Target
+from panto.tools import ToolDecl
+from panto.usage import Usage
+
 from .failures import Failure
 
 StreamEvent = BlockStart | ToolDetails | ContentDelta | BlockComplete

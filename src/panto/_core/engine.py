@@ -1,0 +1,259 @@
+"""What both agents share: the conversation, its tools and its session, and every operation on them as a plan.
+
+Law: nothing here waits. Whatever an agent does is a plan that a driver performs; the two faces differ in how they
+wait and in nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from panto._wire.names import NameTable
+from panto.config import AnthropicMessagesConfig, Config, OpenAIChatConfig, ProviderConfig, Secret
+from panto.conversation import Conversation, Message, MessageRole, SystemMode, UserMessage, system_message, user_message
+from panto.errors import ConfigError, SessionError, SessionNotFound, StateError, ToolNameError
+from panto.session import PersistentMessage, Session, SessionStore
+from panto.tools import Hooks, Tool, ToolDecl, ToolSource, normal_schema, normal_tool
+
+from .dispatch import Batch, Dispatcher
+from .effects import Append, CallUser, NewId, Plan, do
+from .view import View
+
+if TYPE_CHECKING:
+    from panto._wire.protocol import HTTPRequest, Wire
+
+logger = logging.getLogger("panto")
+
+
+class Offer:
+    """The tools of one provider call: declarations in a stable order, and who answers to each name."""
+
+    def __init__(self, decls: Sequence[ToolDecl], runners: Mapping[str, Tool | ToolSource]) -> None:
+        self.decls = tuple(decls)
+        self.runners = runners
+        self.names = NameTable([("", decl.name) for decl in self.decls])
+
+
+class Engine:
+    """The state behind an agent."""
+
+    def __init__(self, config: Config, session: Session, conversation: Conversation | None, hooks: Hooks) -> None:
+        if not isinstance(config, Config):
+            raise ConfigError(f"config is a panto.Config, not {type(config).__name__}")
+        if not isinstance(session, Session):
+            raise ConfigError("session is a panto.Session: take one from store.create(), resolve() or latest()")
+        self.config = config
+        self.session = session
+        self.hooks = hooks
+        self.given = conversation
+        self.loaded: Conversation | None = None
+        self.tools: dict[str, Tool | ToolSource] = {}
+        self._pending: list[PersistentMessage] = []
+        self._unoffered: list[tuple[Message, Sequence[ToolDecl]]] = []
+        self.batch: Batch | None = None
+        self._batch_offer: Sequence[ToolDecl] = ()
+        self._offer: Offer | None = None
+        self._wire: tuple[ProviderConfig, Offer, Wire, View] | None = None
+
+    def set_config(self, config: Config) -> None:
+        """Use another config from now on."""
+        if not isinstance(config, Config):
+            raise ConfigError(f"config is a panto.Config, not {type(config).__name__}")
+        self.config = config
+
+    # ---- the conversation and its session
+
+    def load(self) -> Plan[None]:
+        """Take over what the session holds; a given conversation must begin with it. Once."""
+        if self.loaded is not None:
+            return
+        store = self.session.store
+        held: object = yield from do(CallUser(store.load, (self.session.info.id,), blocking=not in_memory(store)))
+        if held is None:
+            if self.session.info.message_count:
+                raise SessionNotFound(f"session {self.session.info.id} is gone from its store; start a new one")
+            held = Conversation()
+        if not isinstance(held, Conversation):
+            raise SessionError(f"the store loaded a {type(held).__name__}, not a Conversation")
+        given = self.given
+        if given is not None:
+            if given.messages[: len(held.messages)] != held.messages:
+                raise SessionError(
+                    f"the given conversation does not begin with the {len(held.messages)} messages that session "
+                    f"{self.session.info.id} holds; give none to load them, or take a new session"
+                )
+            self._unoffered = [(message, ()) for message in given.messages[len(held.messages) :]]
+            held = given
+        self.loaded = held
+
+    @property
+    def conversation(self) -> Conversation:
+        """The live conversation."""
+        if self.loaded is None:
+            raise StateError(
+                "the conversation is loaded by `async with agent:` or the first awaited call; ask for it after that"
+            )
+        return self.loaded
+
+    def join(self, message: Message, offer: Sequence[ToolDecl] = ()) -> None:
+        """Let a message join the conversation. Its calls, if any, wait in `batch` for their results."""
+        self.conversation.messages.append(message)
+        self._unoffered.append((message, offer))
+        if blocks := message.tool_calls:
+            self.batch = Batch(blocks)
+            self._batch_offer = offer
+
+    def close_batch(self) -> None:
+        """Let the results of the waiting calls join; a call that has none was interrupted. No call is ever left."""
+        if self.batch is not None:
+            results, self.batch = self.batch.stored(), None
+            self.join(Message(MessageRole.USER, list(results)), self._batch_offer)
+
+    def flush(self) -> Plan[None]:
+        """Offer the store whatever it does not have yet.
+
+        Raises `StoreError`; the messages are in the conversation then, and are offered again with the next.
+        """
+        while self._unoffered:
+            message, offer = self._unoffered[0]
+            if message.id is None:
+                message.id = yield from do(NewId())
+            try:
+                if self.hooks.before_append is not None:
+                    yield from do(CallUser(self.hooks.before_append, (message, self.conversation)))
+            finally:
+                del self._unoffered[0]
+                self._pending.append(self._record(message, offer))
+        if self._pending:
+            records = tuple(self._pending)
+            yield from do(Append(self.session, records))
+            del self._pending[: len(records)]
+
+    def _record(self, message: Message, offer: Sequence[ToolDecl]) -> PersistentMessage:
+        identity = message.identity
+        if identity is None and message.role is not MessageRole.SYSTEM:
+            identity = self.config.provider.wire_identity()
+        return PersistentMessage(message, message.usage, identity, self.conversation, offer)
+
+    def add_system(self, text: str, mode: SystemMode) -> Plan[None]:
+        """Change the system prompt, and store that."""
+        yield from self.load()
+        self.join(system_message(text, mode))
+        yield from self.flush()
+
+    def said(self, message: str | UserMessage | None) -> Message | None:
+        """The message that a run begins with; refused before anything is sent when there is nothing in it."""
+        if message is None:
+            return None
+        if isinstance(message, str):
+            message = UserMessage(message)
+        if not isinstance(message, UserMessage):
+            raise ConfigError(f"run takes a str, a UserMessage or None, not {type(message).__name__}")
+        if not message.text.strip() and not message.media:
+            raise ConfigError(
+                "the message is blank: give text or media, or None to go on from where the history stands"
+            )
+        return user_message(message)
+
+    # ---- tools
+
+    def register(self, tool: Tool) -> None:
+        """Take a tool; its schema is made what providers accept."""
+        if not isinstance(tool, Tool):
+            raise ConfigError(f"register_tool takes a panto.Tool, not {type(tool).__name__}; see Tool.from_function")
+        tool = normal_tool(tool)
+        if tool.name in self.tools:
+            raise ToolNameError(f"there is a tool {tool.name!r} already; unregister it first, or choose another name")
+        self.tools[tool.name] = tool
+        self._offer = None
+
+    def register_source(self, source: ToolSource) -> None:
+        """Take a source; what it offers is asked at the start of each run."""
+        if not isinstance(source, ToolSource):
+            raise ConfigError("a tool source has the methods decls() and call(calls)")
+        self.tools[f"source {id(source)}"] = source
+        self._offer = None
+
+    def unregister(self, name: str) -> None:
+        """Forget a tool."""
+        if not isinstance(self.tools.get(name), Tool):
+            raise ConfigError(f"there is no tool {name!r} to unregister")
+        del self.tools[name]
+        self._offer = None
+
+    def offer(self) -> Plan[Offer]:
+        """What the model is offered now. The same offer as before when nothing changed, so that its bytes stay."""
+        sources = [runner for runner in self.tools.values() if not isinstance(runner, Tool)]
+        if self._offer is not None and not sources:
+            return self._offer
+        decls: list[ToolDecl] = []
+        runners: dict[str, Tool | ToolSource] = {}
+        for runner in self.tools.values():
+            if isinstance(runner, Tool):
+                offered: Sequence[ToolDecl] = [runner.decl]
+            else:
+                offered = _decls((yield from do(CallUser(runner.decls, blocking=True))), runner)
+            for decl in offered:
+                schema = normal_schema(decl.schema)
+                if schema is None:
+                    logger.warning(
+                        "tool %r of %s is left out: its schema is not that of an object",
+                        decl.name,
+                        type(runner).__name__,
+                    )
+                    continue
+                if decl.name in runners:
+                    raise ToolNameError(f"two tools are named {decl.name!r}; give their sources different prefixes")
+                decls.append(ToolDecl(decl.name, decl.description, schema))
+                runners[decl.name] = runner
+        if self._offer is not None and self._offer.decls == tuple(decls):
+            return self._offer
+        self._offer = Offer(decls, runners)
+        return self._offer
+
+    def dispatcher(self, offer: Offer) -> Dispatcher:
+        """What running this offer's calls needs."""
+        return Dispatcher(offer.runners, self.hooks, self.config.limits)
+
+    # ---- the provider
+
+    def request(self, offer: Offer, *, first: bool) -> Plan[tuple[Wire, HTTPRequest]]:
+        """The request that the conversation makes now."""
+        provider = self.config.provider
+        if self._wire is None or self._wire[0] is not provider or self._wire[1] is not offer:
+            made = wire_for(provider, offer.names)
+            self._wire = (provider, offer, made, View(made.target))
+        _, _, wire, view = self._wire
+        key = provider.api_key
+        if key is not None and not isinstance(key, Secret):
+            assert callable(key)
+            told: object = yield from do(CallUser(key, secret=True, blocking=True))
+            key = told if isinstance(told, Secret) else None
+        viewed = view.update(self.conversation.messages)
+        return wire, wire.request(viewed.system, offer.decls, viewed.items, first=first, key=key)
+
+
+def in_memory(store: SessionStore) -> bool:
+    """Whether a store says of itself, by an attribute `in_memory`, that it never waits."""
+    return bool(getattr(store, "in_memory", False))
+
+
+def wire_for(provider: ProviderConfig, names: NameTable) -> Wire:
+    """The wire that a config names, imported when it is first spoken."""
+    match provider:
+        case OpenAIChatConfig():
+            from panto._wire.openai_chat import ChatWire
+
+            return ChatWire(provider, names)
+        case AnthropicMessagesConfig():
+            from panto._wire.anthropic_messages import MessagesWire
+
+            return MessagesWire(provider, names)
+
+
+def _decls(told: object, source: object) -> list[ToolDecl]:
+    if isinstance(told, (list, tuple)) and all(isinstance(decl, ToolDecl) for decl in told):
+        return list(told)
+    raise ConfigError(f"{type(source).__name__}.decls() must return a list of ToolDecl")

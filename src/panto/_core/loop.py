@@ -1,0 +1,127 @@
+"""A run: ask, answer, call tools, ask again, until the answer needs nothing more.
+
+Law: persist, then announce; a call always has its result; and however a run ends, the history it leaves is valid,
+stored, and can be sent by the next.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from panto._wire.protocol import Answer
+from panto.config import StopReason
+from panto.conversation import Message, MessageRole
+from panto.errors import StoreError
+from panto.events import MessageComplete, TurnComplete
+from panto.usage import Usage
+
+from .dispatch import CUT, NOT_STORED, dispatch, refuse
+from .effects import Cancelled, Plan
+from .engine import Engine, Offer, logger
+from .state import State, StateCell
+from .turn import Call, Interrupted, provider_call
+
+NOT_WHOLE = (StopReason.LENGTH, StopReason.CONTENT_FILTER, StopReason.REFUSAL)
+"""An answer that ended so is not whole: none of its calls is run, and the turn ends."""
+
+
+def run(engine: Engine, said: Message | None, cell: StateCell) -> Plan[None]:
+    """One run of the agent, from the user's words to `TurnComplete`.
+
+    Raises `ProviderError` when the provider brought no answer, `StoreError` when one could not be stored (after
+    `MessageComplete`), and whatever the caller's own hooks raise.
+    """
+    usages: list[Usage | None] = []
+    try:
+        yield from engine.load()
+        offer = yield from engine.offer()
+        if said is not None:
+            engine.join(said, offer.decls)
+            try:
+                yield from engine.flush()
+            except StoreError as error:
+                # The answer matters more: the question is offered again together with it.
+                logger.warning("the question could not be stored yet: %s", error)
+        reason, detail = yield from _turns(engine, offer, cell, usages)
+    except (Cancelled, Interrupted):
+        yield from _settle(engine)
+        cell.move(State.ABORTED)
+        yield TurnComplete(StopReason.ABORTED, Usage.total(usages))
+    except GeneratorExit:
+        engine.close_batch()
+        cell.move(State.ABORTED)
+        raise
+    except BaseException:
+        engine.close_batch()
+        cell.move(State.FAILED)
+        raise
+    else:
+        cell.move(State.DONE)
+        yield TurnComplete(reason, Usage.total(usages), detail)
+
+
+def _settle(engine: Engine) -> Plan[None]:
+    """Leave a valid, stored history. A store that fails now is told in the log, and is offered all of it again."""
+    engine.close_batch()
+    try:
+        yield from engine.flush()
+    except StoreError as error:
+        logger.warning("the end of a closed run could not be stored yet: %s", error)
+
+
+def _turns(
+    engine: Engine, offer: Offer, cell: StateCell, usages: list[Usage | None]
+) -> Plan[tuple[StopReason, str | None]]:
+    """Call after call, until one needs nothing more; why it ended, and which limit did it."""
+    limit = engine.config.limits.max_calls
+    for made in range(limit):
+        wire, request = yield from engine.request(offer, first=made == 0)
+        call = Call(wire, request, engine.config.provider.timeouts, engine.config.retry)
+        try:
+            answer = yield from provider_call(call, cell)
+        except Interrupted as interrupted:
+            if interrupted.content:
+                kept = Answer(interrupted.content, None, StopReason.ABORTED, None)
+                engine.join(_message(engine, kept), offer.decls)
+            raise
+        usages.append(answer.usage)
+        reason = answer.stop_reason
+        yield from _announce(engine, _message(engine, answer), offer)
+        if (batch := engine.batch) is not None:
+            cell.move(State.DISPATCHING)
+            if reason in NOT_WHOLE:
+                yield from refuse(batch, CUT.format(reason=reason.value))
+            else:
+                yield from dispatch(batch, engine.dispatcher(offer))
+            engine.close_batch()
+            yield from engine.flush()
+        if reason in NOT_WHOLE or (batch is None and reason is not StopReason.PAUSE):
+            return reason, None
+    return StopReason.LIMIT, f"max_calls: {limit} provider calls in one run"
+
+
+def _message(engine: Engine, answer: Answer) -> Message:
+    return Message(
+        MessageRole.ASSISTANT,
+        list(answer.content),
+        identity=engine.config.provider.wire_identity(),
+        usage=answer.usage,
+        stop_reason=answer.stop_reason,
+        stop_raw=answer.stop_raw,
+    )
+
+
+def _announce(engine: Engine, message: Message, offer: Offer) -> Plan[None]:
+    """Store an answer, then announce it. When it cannot be stored it is announced all the same, and then the error."""
+    engine.join(message, offer.decls)
+    failed: StoreError | None = None
+    try:
+        yield from engine.flush()
+    except StoreError as error:
+        failed = error
+    if failed is not None and engine.batch is not None:
+        engine.batch.why = NOT_STORED
+    told = msgspec.structs.replace(message, content=list(message.content))
+    yield MessageComplete(told, message.usage, message.stop_reason or StopReason.UNKNOWN)
+    if failed is not None:
+        raise failed

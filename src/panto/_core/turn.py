@@ -1,0 +1,186 @@
+"""One provider call: open it, stream its answer, try again.
+
+Law: success needs evidence. An answer counts when its decoder saw the end signal; whatever else happens becomes one
+typed failure, retried when waiting may cure it, and nothing of a failed attempt enters the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from panto._wire.failures import Failure
+from panto._wire.protocol import Answer, Decoder, HTTPRequest, StreamEvent, Wire
+from panto.config import RetryConfig, StopReason, Timeouts
+from panto.conversation import ContentBlock, Message, MessageRole
+from panto.errors import RETRYABLE_KINDS, ContextOverflowError, ErrorKind, ProviderError
+from panto.events import ProviderRetry, ProviderRetryInfo
+
+from .effects import Cancelled, CloseResponse, Jitter, NewId, Now, Open, Plan, Recv, Sleep, TransportFailure, do
+from .state import State, StateCell
+
+MAX_ERROR_BODY = 1 << 20
+"""Bytes of an error answer that are read; the rest is of no use to anybody."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """What one provider call needs: the wire, the request, and the rules of trying again."""
+
+    wire: Wire
+    request: HTTPRequest
+    timeouts: Timeouts | None
+    retry: RetryConfig
+
+
+class Interrupted(Exception):
+    """The call was cancelled; `content` is what of its answer had been shown and may be kept."""
+
+    def __init__(self, content: list[ContentBlock]) -> None:
+        super().__init__("cancelled")
+        self.content = content
+
+
+class _Failed(Exception):
+    """One attempt failed; `shown` tells whether the consumer saw any of it."""
+
+    def __init__(self, failure: Failure, shown: bool, partial: list[ContentBlock]) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.shown = shown
+        self.partial = partial
+
+
+def provider_call(call: Call, cell: StateCell) -> Plan[Answer]:
+    """The whole answer to one request, its events yielded as they come.
+
+    Raises `ProviderError` when no attempt brought one, `Interrupted` when cancelled.
+    """
+    attempt = 0
+    while True:
+        cell.move(State.OPENING)
+        try:
+            return (yield from _attempt(call, cell))
+        except _Failed as failed:
+            failure, attempt = failed.failure, attempt + 1
+            again = failure.should_retry and attempt <= call.retry.max_retries
+            if not again or (failed.shown and not call.retry.mid_stream):
+                cell.move(State.FAILED)
+                raise provider_error(failure, call.request.url, failed.partial) from None
+            shown = failed.shown
+        try:
+            cell.move(State.BACKOFF)
+            delay = _delay(call.retry, attempt, failure.retry_after, (yield from do(Jitter())))
+            yield ProviderRetry(
+                ProviderRetryInfo(
+                    attempt, call.retry.max_retries, delay, failure.kind, failure.status, failure.message, shown
+                )
+            )
+            yield from do(Sleep(delay))
+        except Cancelled:
+            raise Interrupted([]) from None
+
+
+def _attempt(call: Call, cell: StateCell) -> Plan[Answer]:
+    opened = False
+    decoder: Decoder | None = None
+    unseen: Sequence[StreamEvent] = ()
+    shown = False
+    try:
+        seed = yield from do(NewId())
+        try:
+            head = yield from do(Open(call.request, call.timeouts))
+        except TransportFailure as error:
+            raise _Failed(_transport_failure(error), False, []) from None
+        opened = True
+        if not 200 <= head.status < 300:
+            failure = yield from _refusal(call, head.status, head.headers)
+            raise _Failed(failure, False, [])
+        decoder = call.wire.decoder(seed.replace("-", "")[-20:])
+        cell.move(State.STREAMING)
+        over = False
+        while not over:
+            broken: TransportFailure | None = None
+            try:
+                data = yield from do(Recv())
+            except TransportFailure as error:
+                data, broken = b"", error
+            events = decoder.feed(data) if data else []
+            over = not data or decoder.done or decoder.failure is not None
+            if over and decoder.failure is None:
+                events = events + decoder.finish()
+            if events:
+                shown = True
+                rest = iter(events)
+                unseen = events
+                try:
+                    yield from rest
+                finally:
+                    unseen = tuple(rest)
+            if decoder.failure is not None:
+                failure = decoder.failure
+                if broken is not None:
+                    failure = _transport_failure(broken)
+                yield from do(CloseResponse())
+                opened = False
+                raise _Failed(failure, shown, decoder.partial(()))
+        yield from do(CloseResponse())
+        return decoder.answer()
+    except Cancelled:
+        if opened:
+            yield from do(CloseResponse())
+        raise Interrupted(decoder.partial(unseen) if decoder is not None else []) from None
+
+
+def _refusal(call: Call, status: int, headers: object) -> Plan[Failure]:
+    """What an answer that is no stream says, read as far as it is of use."""
+    body = b""
+    try:
+        while len(body) < MAX_ERROR_BODY and (data := (yield from do(Recv()))):
+            body += data
+    except TransportFailure:
+        pass  # what came may still tell the cause
+    yield from do(CloseResponse())
+    now = yield from do(Now())
+    return call.wire.failure(status, headers, body, now)  # type: ignore[arg-type]
+
+
+def _transport_failure(error: TransportFailure) -> Failure:
+    kind = error.kind if isinstance(error.kind, ErrorKind) else ErrorKind.CONNECTION
+    again = kind in RETRYABLE_KINDS
+    return Failure(kind=kind, status=None, message=error.message, retryable=again, should_retry=again)
+
+
+def _delay(retry: RetryConfig, attempt: int, asked: float | None, jitter: float) -> float:
+    """Doubling from `initial_delay`, half of it by chance; longer if the provider asks so, never over `max_delay`."""
+    own = min(retry.initial_delay * 2.0 ** min(attempt - 1, 60), retry.max_delay) * (0.5 + jitter / 2)
+    return min(max(own, asked or 0.0), retry.max_delay)
+
+
+HINTS: dict[ErrorKind, Callable[[str], str]] = {
+    ErrorKind.AUTH: lambda url: "Check the API key: is it the right one for this host, and whole?",
+    ErrorKind.BILLING: lambda url: "The account has no credit or quota left; waiting does not help.",
+    ErrorKind.NOT_FOUND: lambda url: f"POST {url} was not found: check base_url (with or without /v1) and the model.",
+    ErrorKind.CONTEXT_OVERFLOW: lambda url: "Compact the conversation, or start a new one.",
+    ErrorKind.CERTIFICATE: lambda url: (
+        "If your network inspects TLS, name its CA: SSL_CERT_FILE, or panto.init(ca_bundle=...)."
+    ),
+}
+"""What to do next, by kind; told the URL that was called."""
+
+
+def provider_error(failure: Failure, url: str, partial: list[ContentBlock]) -> ProviderError:
+    """The error that the caller gets."""
+    kind = ContextOverflowError if failure.kind is ErrorKind.CONTEXT_OVERFLOW else ProviderError
+    hint = HINTS.get(failure.kind)
+    return kind(
+        failure.kind,
+        failure.status,
+        failure.message,
+        failure.retryable,
+        failure.retry_after,
+        failure.request_id,
+        Message(MessageRole.ASSISTANT, partial, stop_reason=StopReason.ABORTED) if partial else None,
+        url=url,
+        hint=hint(url) if hint else None,
+    )

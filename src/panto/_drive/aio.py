@@ -1,0 +1,300 @@
+"""The asyncio driver: performs effects by awaiting, runs async tools as tasks and blocking ones in threads.
+
+Law: the only logic here is how to wait. Cancelling the task that reads a stream closes the plan, shielded and within
+`CLOSING_SECONDS`, and then goes on; a write to the store that has begun is finished first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
+
+from panto._core.effects import (
+    Append,
+    CallUser,
+    Cancelled,
+    CloseResponse,
+    Effect,
+    Finished,
+    Job,
+    NextSignal,
+    Open,
+    Opened,
+    Plan,
+    Progress,
+    Recv,
+    Signal,
+    Sleep,
+    StartTools,
+    StopTools,
+)
+from panto._core.engine import in_memory
+from panto.events import Event
+from panto.tools import Tool
+
+from . import http, jobs
+from .world import INSTANT, as_plan_error, outgoing, reply_of
+
+T = TypeVar("T")
+
+CLOSING_SECONDS = 10.0
+"""How long a closing stream may take to leave its history in order."""
+
+
+class Driver:
+    """Performs effects for one stream or call."""
+
+    def __init__(self, transport: Callable[[], http.AsyncTransport]) -> None:
+        self._transport = transport
+        self._response: http.AsyncResponse | None = None
+        self._batch: _Batch | None = None
+        self.writing: asyncio.Future[None] | None = None
+        self._table: dict[type[Effect[object]], Callable[[Effect[object]], Awaitable[object]]] = {
+            Open: self._open,
+            Recv: self._recv,
+            CloseResponse: self._close_response,
+            Sleep: lambda effect: asyncio.sleep(cast(Sleep, effect).seconds),
+            StartTools: self._start_tools,
+            NextSignal: self._next_signal,
+            StopTools: self._stop_tools,
+            Append: self._append,
+            CallUser: self._call_user,
+        }
+
+    async def perform(self, effect: Effect[object]) -> object:
+        """The reply to `effect`; raises what is to be thrown into the plan."""
+        kind = type(effect)
+        if (instant := INSTANT.get(kind)) is not None:
+            return instant()
+        try:
+            return await self._table[kind](effect)
+        except http.TransportError as error:
+            raise as_plan_error(error) from error.__cause__
+
+    def abort(self) -> None:
+        """Close the connection and stop the tools at once; for a stream that was dropped."""
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            batch.stop()
+        if self._response is not None:
+            self._response.close()
+
+    async def _open(self, effect: Effect[object]) -> Opened:
+        open_ = cast(Open, effect)
+        self._response = await self._transport().open(*outgoing(open_), http.resolve_timeouts(open_.timeouts))
+        return Opened(self._response.status, self._response.headers)
+
+    async def _recv(self, effect: Effect[object]) -> bytes:
+        return await self._response.read() if self._response is not None else b""
+
+    async def _close_response(self, effect: Effect[object]) -> None:
+        response, self._response = self._response, None
+        if response is not None:
+            response.close()
+
+    async def _append(self, effect: Effect[object]) -> None:
+        append = cast(Append, effect)
+        session, records = append.session, append.records
+
+        async def write() -> None:
+            if in_memory(session.store) or inspect.iscoroutinefunction(session.store.append_messages):
+                done = session.append(records)
+            else:
+                done = cast("Awaitable[None] | None", await in_thread(session.append, records))
+            if done is not None:
+                await done
+
+        self.writing = asyncio.ensure_future(write())
+        await asyncio.shield(self.writing)
+        self.writing = None
+
+    async def _call_user(self, effect: Effect[object]) -> object:
+        call = cast("CallUser[object]", effect)
+        if call.blocking and not inspect.iscoroutinefunction(call.function):
+            returned = await in_thread(call.function, *call.args)
+        else:
+            returned = call.function(*call.args)
+        if inspect.isawaitable(returned):
+            returned = await returned
+        return reply_of(call, returned)
+
+    async def _start_tools(self, effect: Effect[object]) -> None:
+        self._batch = _Batch(cast(StartTools, effect).jobs)
+
+    async def _next_signal(self, effect: Effect[object]) -> Signal:
+        assert self._batch is not None
+        return await self._batch.next()
+
+    async def _stop_tools(self, effect: Effect[object]) -> None:
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            batch.stop()
+            await batch.gone()
+
+
+class _Batch:
+    """Jobs that run beside each other, each a task; blocking functions in a thread of their own."""
+
+    def __init__(self, todo: tuple[Job, ...]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._signals: asyncio.Queue[Signal | BaseException] = asyncio.Queue()
+        self._stopped = False
+        self._contexts = [jobs.Context(job.calls[0], self._progress(at)) for at, job in enumerate(todo)]
+        self._tasks = [asyncio.ensure_future(self._work(at, job, self._contexts[at])) for at, job in enumerate(todo)]
+
+    async def next(self) -> Signal:
+        """Wait for the next signal."""
+        signal = await self._signals.get()
+        if isinstance(signal, BaseException):
+            raise signal
+        return signal
+
+    def stop(self) -> None:
+        """Cancel every job; may be called from any thread, and after the loop's end."""
+        self._stopped = True
+        for context in self._contexts:
+            context.cancel()
+        if not self._loop.is_closed():
+            for task in self._tasks:
+                self._loop.call_soon_threadsafe(task.cancel)
+
+    async def gone(self) -> None:
+        """Wait, but not for long, until the cancelled tasks have ended."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)
+
+    def _progress(self, at: int) -> Callable[[str], None]:
+        def progress(text: str) -> None:
+            self._loop.call_soon_threadsafe(self._signals.put_nowait, Progress(at, text))
+
+        return progress
+
+    async def _work(self, at: int, job: Job, context: jobs.Context) -> None:
+        limit = asyncio.timeout(job.timeout or None)
+        try:
+            try:
+                async with limit:
+                    results = jobs.results(job, context, await _called(job, context))
+            except TimeoutError as error:
+                results = jobs.timed_out(job) if limit.expired() else jobs.failure(job, error)
+        except asyncio.CancelledError as error:
+            if self._stopped:
+                raise
+            results = jobs.failure(job, error)
+        except Exception as error:
+            results = jobs.failure(job, error)
+        except BaseException as error:
+            self._signals.put_nowait(error)
+            return
+        if limit.expired():
+            context.cancel()
+        self._signals.put_nowait(Finished(at, results))
+
+
+async def _called(job: Job, context: jobs.Context) -> object:
+    function = job.runner.run if isinstance(job.runner, Tool) else job.runner.call
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(type(function), "__call__", None)):  # noqa: B004
+        returned = jobs.begin(job, context)
+    else:
+        returned = await in_thread(jobs.begin, job, context)
+    return await returned if inspect.isawaitable(returned) else returned
+
+
+async def in_thread(function: Callable[..., object], *args: object) -> object:
+    """Call a blocking function in a daemon thread of its own, so that one that hangs keeps nobody from ending."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[object] = loop.create_future()
+
+    def tell(error: BaseException | None, value: object) -> None:
+        if not future.done():
+            if error is None:
+                future.set_result(value)
+            elif isinstance(error, StopIteration):
+                future.set_exception(RuntimeError(f"StopIteration: {error}"))
+            else:
+                future.set_exception(error)
+
+    def work() -> None:
+        error, value = None, None
+        try:
+            value = function(*args)
+        except BaseException as raised:
+            error = raised
+        try:
+            loop.call_soon_threadsafe(tell, error, value)
+        except RuntimeError:
+            pass  # the loop has ended; nobody waits
+
+    threading.Thread(target=contextvars.copy_context().run, args=(work,), name="panto-tool", daemon=True).start()
+    return await future
+
+
+async def advance(plan: Plan[object], driver: Driver, effect: Effect[object]) -> Effect[object] | Event:
+    """Perform one effect and resume the plan with its reply. A cancellation closes the plan, then goes on."""
+    try:
+        reply = await driver.perform(effect)
+    except Exception as error:
+        return plan.throw(error)
+    except BaseException:
+        await close_shielded(plan, driver)
+        raise
+    return plan.send(reply)
+
+
+async def close(plan: Plan[object], driver: Driver) -> None:
+    """Throw `Cancelled` into a plan that was begun and drive it to its end; its last events go to nobody."""
+    try:
+        if (writing := driver.writing) is not None:
+            driver.writing = None
+            try:
+                await writing
+            except Exception as error:
+                plan.throw(error)
+            else:
+                plan.send(None)
+        step = plan.throw(Cancelled())
+        while True:
+            if isinstance(step, Effect):
+                try:
+                    reply = await driver.perform(step)
+                except Exception as error:
+                    step = plan.throw(error)
+                else:
+                    step = plan.send(reply)
+            else:
+                step = plan.send(None)
+    except (StopIteration, Cancelled):
+        pass
+
+
+async def close_shielded(plan: Plan[object], driver: Driver) -> None:
+    """Close a plan whatever cancels the caller meanwhile; after `CLOSING_SECONDS` the rest is given up."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(close(plan, driver))
+    deadline = loop.time() + CLOSING_SECONDS
+    while not task.done() and (left := deadline - loop.time()) > 0:
+        try:
+            await asyncio.wait({task}, timeout=left)
+        except asyncio.CancelledError:
+            continue
+    if not task.done():
+        task.cancel()
+        driver.abort()
+        await asyncio.wait({task}, timeout=1.0)
+        plan.close()
+    elif not task.cancelled() and (error := task.exception()) is not None:
+        raise error
+
+
+async def drive(plan: Plan[T], driver: Driver) -> T:
+    """Perform a whole plan that is no stream; what it returns."""
+    try:
+        step = plan.send(None)
+        while True:
+            step = await advance(plan, driver, step) if isinstance(step, Effect) else plan.send(None)
+    except StopIteration as end:
+        return cast(T, end.value)

@@ -1,0 +1,68 @@
+"""What both drivers answer in the same way: the clock, ids, chance, and requests made ready for a transport.
+
+Law: a key leaves its `Secret` here, on its way into the transport, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+
+from panto._core.effects import CallUser, Effect, Jitter, NewId, Now, Open, TransportFailure
+from panto._wire.protocol import HTTPRequest
+from panto.config import Secret, clean_key
+from panto.errors import ConfigError
+
+from .http import TransportError
+
+
+def new_id() -> str:
+    """A UUID of version 7 (RFC 9562): 48 bits of milliseconds, then chance; ordered by time."""
+    value = int.from_bytes(os.urandom(16), "big")
+    value = (time.time_ns() // 1_000_000) << 80 | value & ((1 << 80) - 1)
+    value = value & ~(0xF << 76) | 7 << 76
+    value = value & ~(3 << 62) | 2 << 62
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+INSTANT: dict[type[Effect[object]], Callable[[], object]] = {
+    Now: time.time,
+    NewId: new_id,
+    Jitter: random.random,
+}
+"""Effects whose reply takes no waiting."""
+
+
+def outgoing(effect: Open) -> tuple[str, dict[str, str], bytes]:
+    """URL, headers and body of a request, secrets opened: for the transport alone."""
+    request: HTTPRequest = effect.request
+    url = request.secret_url() if request.secret_url is not None else request.url
+    headers = {name: value() if isinstance(value, Secret) else value for name, value in request.headers.items()}
+    return url, headers, request.body
+
+
+def reply_of(effect: CallUser[object], returned: object) -> object:
+    """What the user's code returned, a key wrapped up at once."""
+    if not effect.secret:
+        return returned
+    if returned is None or isinstance(returned, Secret):
+        return returned
+    if not isinstance(returned, str):
+        raise ConfigError(f"the api_key callable must return a string, not {type(returned).__name__}")
+    key = clean_key(returned)
+    return None if key is None else Secret(key)
+
+
+def transport_failure(error: TransportError) -> TransportFailure:
+    """A transport's error as the core knows it."""
+    failure = TransportFailure(error.kind, error.message)
+    failure.__cause__ = error.__cause__
+    return failure
+
+
+def as_plan_error(error: Exception) -> Exception:
+    """What is thrown into the plan for what a driver caught."""
+    return transport_failure(error) if isinstance(error, TransportError) else error

@@ -1,0 +1,1 @@
+"""Bytes to values and back. Pure: nothing here opens, waits, or asks the time."""

@@ -1,0 +1,241 @@
+"""The sync face: `Agent` and `Stream`.
+
+Law: nothing is decided here. The engine has the state, the core the loop, the driver the waiting.
+"""
+
+from __future__ import annotations
+
+import weakref
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from ._core import loop
+from ._core.effects import Effect, Plan
+from ._core.engine import Engine
+from ._core.state import State, StateCell
+from ._drive import http, sync
+from ._drive.lifecycle import Guard, Lifecycle
+from ._drive.portal import Portal
+from .config import Config
+from .conversation import Conversation, SystemMode, UserMessage
+from .errors import StateError
+from .events import Event
+from .session import Session
+from .tools import Hooks, Tool, ToolDecorator, ToolSource
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Agent", "Stream"]
+
+T = TypeVar("T")
+
+
+class Stream(Lifecycle):
+    """The events of one run, pulled: nothing happens but while the next event is asked for.
+
+    Iterate it, or call `next`. As a context manager it is closed at the end of the block, also after a `break`:
+    closing drives the run to a valid, stored history. Read once.
+
+    An exception is a failure (`ProviderError`, `StoreError`, or what the caller's own hooks raised); the agent can be
+    used again after it.
+    """
+
+    _driver: sync.Driver
+
+    def next(self) -> Event | None:
+        """The next event; `None` when there are no more.
+
+        Raises `StateError` when another stream of the agent is open.
+        """
+        plan = self._plan
+        if plan is None:
+            return None
+        try:
+            if not self._begun:
+                self._begin()
+                self._settle_orphan()
+            step = plan.send(None)
+            while isinstance(step, Effect):
+                step = sync.advance(plan, self._driver, step)
+            return step
+        except StopIteration:
+            self._over()
+            return None
+        except BaseException:
+            self._over()
+            raise
+
+    def __iter__(self) -> Self:
+        self._check_unread()
+        return self
+
+    def __next__(self) -> Event:
+        event = self.next()
+        if event is None:
+            raise StopIteration
+        return event
+
+    def close(self) -> None:
+        """End the run now: close the connection, stop the tools, keep what was shown. Closing twice is fine."""
+        plan, self._plan = self._plan, None
+        try:
+            if plan is not None and self._begun:
+                sync.close(plan, self._driver)
+        finally:
+            self._guard.leave(self)
+
+    def __enter__(self) -> Self:
+        self._check_unread()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def _settle_orphan(self) -> None:
+        if (orphan := self._guard.take_orphan()) is not None:
+            sync.close(orphan, self._driver)
+
+
+class Agent:
+    """Runs an agent loop over one session, without any event loop.
+
+    Args:
+        config: Provider, retries, limits. `set_config` swaps it between turns.
+        session: From `store.create()`, `resolve()` or `latest()`; of a sync or an async store.
+        conversation: A history to go on from; it must begin with what the session holds. `None` loads that.
+        hooks: The caller's own code at fixed places of a run.
+        transport: A `Transport` or an `httpx2.Client` to reach the provider through; `None` uses the process's own.
+
+    Raises:
+        ConfigError: What was given cannot work.
+        SessionError: The conversation does not begin with what the session holds, or its record is gone.
+        StoreError: The session could not be loaded.
+
+    An agent starts with no tools. One stream is open at a time; other threads use agents of their own.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        session: Session,
+        conversation: Conversation | None = None,
+        *,
+        hooks: Hooks = Hooks(),
+        transport: http.Transport | object | None = None,
+    ) -> None:
+        self._engine = Engine(config, session, conversation, hooks)
+        self._guard = Guard()
+        self._portal = Portal()
+        own = None if transport is None else http.as_transport(transport)
+        self._transport = (lambda: own) if own is not None else http.sync_transport
+        weakref.finalize(self, self._portal.close)
+        sync.drive(self._engine.load(), self._driver())
+
+    # ---- runs
+
+    def run(self, message: str | UserMessage | None) -> Stream:
+        """A stream of one run: `message` is said, and the model answers until it needs no more tools.
+
+        `None` goes on from where the history stands. Nothing happens before the first event is asked for.
+
+        Raises `ConfigError` for a blank message without media, `StateError` while another stream is open.
+        """
+        self._guard.check("run")
+        said = self._engine.said(message)
+        cell = StateCell()
+        return Stream(self._engine, self._guard, loop.run(self._engine, said, cell), cell, self._driver())
+
+    def set_config(self, config: Config) -> None:
+        """Use another config from the next run on; tools, conversation and session stay."""
+        self._guard.check("set_config")
+        self._engine.set_config(config)
+
+    # ---- the conversation
+
+    @property
+    def conversation(self) -> Conversation:
+        """The live conversation, for surgery between turns; that is in memory only."""
+        return self._engine.conversation
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self._engine.session.info.id
+
+    @property
+    def state(self) -> State:
+        """The state of the open stream, or `State.IDLE`."""
+        return stream.state if (stream := self._guard.stream) is not None else State.IDLE
+
+    def add_system_message(self, text: str) -> None:
+        """Append a part to the system prompt, and store that."""
+        self._call("add_system_message", self._engine.add_system(text, SystemMode.APPEND))
+
+    def set_system_prompt(self, text: str) -> None:
+        """Replace the system prompt, and store that."""
+        self._call("set_system_prompt", self._engine.add_system(text, SystemMode.REPLACE))
+
+    # ---- tools
+
+    def register_tool(self, tool: Tool) -> None:
+        """Offer a tool from the next run on.
+
+        Raises `ToolNameError` for an empty name or one that is taken, `ConfigError` for an impossible schema.
+        """
+        self._guard.check("register_tool")
+        self._engine.register(tool)
+
+    def register_tool_source(self, source: ToolSource) -> None:
+        """Offer what a source has to offer; it is asked at the start of each run."""
+        self._guard.check("register_tool_source")
+        self._engine.register_source(source)
+
+    def unregister_tool(self, name: str) -> None:
+        """Offer a tool no longer. Raises `ConfigError` when there is none of that name."""
+        self._guard.check("unregister_tool")
+        self._engine.unregister(name)
+
+    @property
+    def tool(self) -> ToolDecorator:
+        """Make a function a tool: `@agent.tool`, or `@agent.tool(name=...)`. The function stays what it was."""
+        return ToolDecorator(self.register_tool)
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Close the open stream, if any, and what the agent holds. The session can be gone on with by another agent."""
+        if self._guard.closed:
+            return
+        try:
+            if isinstance(stream := self._guard.stream, Stream):
+                stream.close()
+            if (orphan := self._guard.take_orphan()) is not None:
+                sync.close(orphan, self._driver())
+        finally:
+            self._guard.closed = True
+            self._portal.close()
+
+    def __enter__(self) -> Self:
+        if self._guard.closed:
+            raise StateError("the agent is closed; make a new one with the same session")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Agent of {self._engine.config.provider.model} in session {self.session_id}>"
+
+    def _driver(self) -> sync.Driver:
+        return sync.Driver(self._transport, self._portal)
+
+    def _call(self, what: str, plan: Plan[T]) -> T:
+        self._guard.begin_call(what)
+        try:
+            driver = self._driver()
+            if (orphan := self._guard.take_orphan()) is not None:
+                sync.close(orphan, driver)
+            return sync.drive(plan, driver)
+        finally:
+            self._guard.end_call()

@@ -1,0 +1,224 @@
+"""The async face: `AsyncAgent` and `AsyncStream`, for asyncio. Same names, awaitable where I/O may happen.
+
+Law: nothing is decided here. The engine has the state, the core the loop, the driver the waiting.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from ._core import loop
+from ._core.effects import Effect, Plan
+from ._core.engine import Engine
+from ._core.state import State, StateCell
+from ._drive import aio, http
+from ._drive.lifecycle import Guard, Lifecycle
+from .config import Config
+from .conversation import Conversation, SystemMode, UserMessage
+from .errors import StateError
+from .events import Event
+from .session import Session
+from .tools import Hooks, Tool, ToolDecorator, ToolSource
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["AsyncAgent", "AsyncStream"]
+
+T = TypeVar("T")
+
+
+class AsyncStream(Lifecycle):
+    """The events of one run, pulled: nothing happens but while the next event is awaited. See `Stream`.
+
+    Cancelling the task that awaits it closes the run as `close` does, and then goes on.
+    """
+
+    _driver: aio.Driver
+
+    async def next(self) -> Event | None:
+        """The next event; `None` when there are no more."""
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
+            return None
+
+    def __aiter__(self) -> Self:
+        self._check_unread()
+        return self
+
+    async def __anext__(self) -> Event:
+        plan = self._plan
+        if plan is None:
+            raise StopAsyncIteration
+        try:
+            if not self._begun:
+                self._begin()
+                await self._settle_orphan()
+            step = plan.send(None)
+            while isinstance(step, Effect):
+                step = await aio.advance(plan, self._driver, step)
+            return step
+        except StopIteration:
+            self._over()
+            raise StopAsyncIteration from None
+        except BaseException:
+            self._over()
+            raise
+
+    async def close(self) -> None:
+        """End the run now: close the connection, stop the tools, keep what was shown. Closing twice is fine."""
+        plan, self._plan = self._plan, None
+        try:
+            if plan is not None and self._begun:
+                await aio.close_shielded(plan, self._driver)
+        finally:
+            self._guard.leave(self)
+
+    async def __aenter__(self) -> Self:
+        self._check_unread()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _settle_orphan(self) -> None:
+        if (orphan := self._guard.take_orphan()) is not None:
+            await aio.close_shielded(orphan, self._driver)
+
+
+class AsyncAgent:
+    """Runs an agent loop over one session, under asyncio. See `Agent` for the arguments and what is raised.
+
+    The session is loaded by `async with` or the first awaited call; asking for `conversation` before is a
+    `StateError`. `transport` takes an `AsyncTransport` or an `httpx2.AsyncClient`. An agent belongs to one event loop.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        session: Session,
+        conversation: Conversation | None = None,
+        *,
+        hooks: Hooks = Hooks(),
+        transport: http.AsyncTransport | object | None = None,
+    ) -> None:
+        self._engine = Engine(config, session, conversation, hooks)
+        self._guard = Guard()
+        self._own = None if transport is None else http.as_async_transport(transport)
+        self._held: http.AsyncTransport | None = None
+
+    # ---- runs
+
+    def run(self, message: str | UserMessage | None) -> AsyncStream:
+        """A stream of one run; see `Agent.run`. Not awaited: nothing happens before the first event is."""
+        self._guard.check("run")
+        said = self._engine.said(message)
+        cell = StateCell()
+        return AsyncStream(self._engine, self._guard, loop.run(self._engine, said, cell), cell, self._driver())
+
+    def set_config(self, config: Config) -> None:
+        """Use another config from the next run on; tools, conversation and session stay."""
+        self._guard.check("set_config")
+        self._engine.set_config(config)
+
+    # ---- the conversation
+
+    @property
+    def conversation(self) -> Conversation:
+        """The live conversation, for surgery between turns. Raises `StateError` before it is loaded."""
+        return self._engine.conversation
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self._engine.session.info.id
+
+    @property
+    def state(self) -> State:
+        """The state of the open stream, or `State.IDLE`."""
+        return stream.state if (stream := self._guard.stream) is not None else State.IDLE
+
+    async def add_system_message(self, text: str) -> None:
+        """Append a part to the system prompt, and store that."""
+        await self._call("add_system_message", self._engine.add_system(text, SystemMode.APPEND))
+
+    async def set_system_prompt(self, text: str) -> None:
+        """Replace the system prompt, and store that."""
+        await self._call("set_system_prompt", self._engine.add_system(text, SystemMode.REPLACE))
+
+    # ---- tools
+
+    def register_tool(self, tool: Tool) -> None:
+        """Offer a tool from the next run on; see `Agent.register_tool`."""
+        self._guard.check("register_tool")
+        self._engine.register(tool)
+
+    def register_tool_source(self, source: ToolSource) -> None:
+        """Offer what a source has to offer; it is asked at the start of each run."""
+        self._guard.check("register_tool_source")
+        self._engine.register_source(source)
+
+    def unregister_tool(self, name: str) -> None:
+        """Offer a tool no longer. Raises `ConfigError` when there is none of that name."""
+        self._guard.check("unregister_tool")
+        self._engine.unregister(name)
+
+    @property
+    def tool(self) -> ToolDecorator:
+        """Make a function a tool: `@agent.tool`, or `@agent.tool(name=...)`. A blocking one gets a thread."""
+        return ToolDecorator(self.register_tool)
+
+    # ---- the end
+
+    async def close(self) -> None:
+        """Close the open stream, if any, and what the agent holds."""
+        if self._guard.closed:
+            return
+        try:
+            if isinstance(stream := self._guard.stream, AsyncStream):
+                await stream.close()
+            if (orphan := self._guard.take_orphan()) is not None:
+                await aio.close_shielded(orphan, self._driver())
+        finally:
+            self._guard.closed = True
+            held, self._held = self._held, None
+            if held is not None:
+                await http.release_async(held)
+
+    async def __aenter__(self) -> Self:
+        if self._guard.closed:
+            raise StateError("the agent is closed; make a new one with the same session")
+        await aio.drive(self._engine.load(), self._driver())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<AsyncAgent of {self._engine.config.provider.model} in session {self.session_id}>"
+
+    def _transport(self) -> http.AsyncTransport:
+        if self._own is not None:
+            return self._own
+        if self._held is None:
+            self._held = http.acquire_async()
+        return self._held
+
+    def _driver(self) -> aio.Driver:
+        return aio.Driver(self._transport)
+
+    async def _call(self, what: str, plan: Plan[T]) -> T:
+        self._guard.begin_call(what)
+        try:
+            driver = self._driver()
+            if (orphan := self._guard.take_orphan()) is not None:
+                await aio.close_shielded(orphan, driver)
+            return await aio.drive(plan, driver)
+        finally:
+            self._guard.end_call()
