@@ -1,0 +1,1 @@
+"""The drivers: the only modules that block or await. They perform what the core asks for."""
