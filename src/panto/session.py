@@ -6,8 +6,8 @@ Law: rich on write, minimal on read, wire facts only. No record type has a place
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -17,7 +17,9 @@ from .errors import SessionNotFound
 from .tools import ToolDecl
 from .usage import Usage
 
-__all__ = ["PersistentMessage", "Session", "SessionInfo", "SessionStore", "match"]
+__all__ = ["PersistentMessage", "Session", "SessionInfo", "SessionStore", "match", "replay_compaction"]
+
+_T = TypeVar("_T")
 
 
 class PersistentMessage(msgspec.Struct, frozen=True):
@@ -77,25 +79,26 @@ class SessionStore(Protocol):
         """All sessions, the one used last first."""
         ...
 
-    def resolve(self, id: str) -> Session | None | Awaitable[Session | None]:
+    def resolve(self, id: str) -> Session | Awaitable[Session | None] | None:
         """The session with this id, or whose id begins so; `None` if there is none.
 
         Raises `AmbiguousSession` when several do, `SessionError` for an empty or impossible id.
         """
         ...
 
-    def latest(self) -> Session | None | Awaitable[Session | None]:
+    def latest(self) -> Session | Awaitable[Session | None] | None:
         """The session whose last message is the newest, or `None`."""
         ...
 
-    def load(self, id: str) -> Conversation | None | Awaitable[Conversation | None]:
+    def load(self, id: str) -> Conversation | Awaitable[Conversation | None] | None:
         """The conversation as it stood, or `None` if there is no such session."""
         ...
 
-    def append_messages(self, session_id: str, messages: Sequence[PersistentMessage]) -> None | Awaitable[None]:
+    def append_messages(self, session_id: str, messages: Sequence[PersistentMessage]) -> Awaitable[None] | None:
         """Keep these messages, after those kept before, durably; all or an error.
 
-        Raises `StoreError` when it cannot; the same messages are then offered again with the next.
+        Raises `StoreError` when it cannot; the same messages are then offered again with the next. A message is known
+        by its `id`: one that is kept already is not kept twice, so that offering again does no harm.
         """
         ...
 
@@ -114,7 +117,7 @@ class Session(msgspec.Struct, eq=False):
         found = self.store.load(self.info.id)
         return self._loaded_later(found) if inspect.isawaitable(found) else self._loaded(found)
 
-    def append(self, messages: Sequence[PersistentMessage]) -> None | Awaitable[None]:
+    def append(self, messages: Sequence[PersistentMessage]) -> Awaitable[None] | None:
         """Give messages to the store, then note the identity used last in `info`; awaitable if the store is async."""
         done = self.store.append_messages(self.info.id, messages)
         if inspect.isawaitable(done):
@@ -149,3 +152,27 @@ def match(candidates: Mapping[str, ProviderConfig], info: SessionInfo) -> list[s
     """
     wanted = info.identity
     return [] if wanted is None else [name for name, config in candidates.items() if config.wire_identity() == wanted]
+
+
+def replay_compaction(messages: Sequence[_T], summary: _T, replaced: int, is_system: Callable[[_T], bool]) -> list[_T]:
+    """The history after a compaction, as memory holds it and as every store replays it.
+
+    `replaced` messages that are not system messages give way to `summary`, counted from the front of `messages` as
+    they stand (an earlier summary counts as one). The system messages before the first one kept go before the
+    summary, in their order; all that follows stays as it is. A count of 0 replaces nothing: the summary is then the
+    last message; one that is too large replaces all there are.
+
+    >>> replay_compaction(["S1", "u1", "a1", "S2", "u2", "a2"], "sum", 2, lambda m: m[0] == "S")
+    ['S1', 'sum', 'S2', 'u2', 'a2']
+    """
+    if replaced <= 0:
+        return [*messages, summary]
+    system: list[_T] = []
+    at = 0
+    while at < len(messages) and replaced > 0:
+        if is_system(messages[at]):
+            system.append(messages[at])
+        else:
+            replaced -= 1
+        at += 1
+    return [*system, summary, *messages[at:]]
