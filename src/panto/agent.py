@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from ._core import loop
-from ._core.effects import Effect, Plan
+from ._core.effects import Effect, Plan, resume
 from ._core.engine import Engine
 from ._core.state import State, StateCell
 from ._drive import http, sync
@@ -57,7 +57,7 @@ class Stream(Lifecycle):
                 self._settle_orphan()
             step = plan.send(None)
             while isinstance(step, Effect):
-                step = sync.advance(plan, self._driver, step)
+                step = resume(plan, sync.answer(plan, self._driver, step))
             return step
         except StopIteration:
             self._over()

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from ._core import loop
-from ._core.effects import Effect, Plan
+from ._core.effects import Effect, Plan, resume
 from ._core.engine import Engine
 from ._core.state import State, StateCell
 from ._drive import aio, http
@@ -58,7 +58,7 @@ class AsyncStream(Lifecycle):
                 await self._settle_orphan()
             step = plan.send(None)
             while isinstance(step, Effect):
-                step = await aio.advance(plan, self._driver, step)
+                step = resume(plan, await aio.answer(plan, self._driver, step))
             return step
         except StopIteration:
             self._over()

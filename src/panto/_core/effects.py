@@ -148,3 +148,14 @@ def do(effect: Effect[T]) -> Generator[Effect[T], T, T]:
     """Ask for `effect`; `yield from do(effect)` has the type of its reply."""
     reply: T = yield effect
     return reply
+
+
+class Raised(msgspec.Struct, frozen=True):
+    """The reply to an effect that failed: `error` is thrown into the plan."""
+
+    error: Exception
+
+
+def resume(plan: Plan[T], reply: object) -> Effect[object] | Event:
+    """Go on with a plan, given the reply to its last effect. Raises `StopIteration` at its end."""
+    return plan.throw(reply.error) if isinstance(reply, Raised) else plan.send(reply)

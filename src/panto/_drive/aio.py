@@ -26,14 +26,15 @@ from panto._core.effects import (
     Opened,
     Plan,
     Progress,
+    Raised,
     Recv,
     Signal,
     Sleep,
     StartTools,
     StopTools,
+    resume,
 )
 from panto._core.engine import in_memory
-from panto.events import Event
 from panto.tools import Tool
 
 from . import http, jobs
@@ -233,19 +234,18 @@ async def in_thread(function: Callable[..., object], *args: object) -> object:
     return await future
 
 
-async def advance(plan: Plan[object], driver: Driver, effect: Effect[object]) -> Effect[object] | Event:
-    """Perform one effect and resume the plan with its reply. A cancellation closes the plan, then goes on."""
+async def answer(plan: Plan[T], driver: Driver, effect: Effect[object]) -> object:
+    """The reply to one effect of a plan, to `resume` it with. A cancellation closes the plan, then goes on."""
     try:
-        reply = await driver.perform(effect)
+        return await driver.perform(effect)
     except Exception as error:
-        return plan.throw(error)
+        return Raised(error)
     except BaseException:
         await close_shielded(plan, driver)
         raise
-    return plan.send(reply)
 
 
-async def close(plan: Plan[object], driver: Driver) -> None:
+async def close(plan: Plan[T], driver: Driver) -> None:
     """Throw `Cancelled` into a plan that was begun and drive it to its end; its last events go to nobody."""
     try:
         if (writing := driver.writing) is not None:
@@ -262,16 +262,15 @@ async def close(plan: Plan[object], driver: Driver) -> None:
                 try:
                     reply = await driver.perform(step)
                 except Exception as error:
-                    step = plan.throw(error)
-                else:
-                    step = plan.send(reply)
+                    reply = Raised(error)
+                step = resume(plan, reply)
             else:
                 step = plan.send(None)
     except (StopIteration, Cancelled):
         pass
 
 
-async def close_shielded(plan: Plan[object], driver: Driver) -> None:
+async def close_shielded(plan: Plan[T], driver: Driver) -> None:
     """Close a plan whatever cancels the caller meanwhile; after `CLOSING_SECONDS` the rest is given up."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(close(plan, driver))
@@ -295,6 +294,6 @@ async def drive(plan: Plan[T], driver: Driver) -> T:
     try:
         step = plan.send(None)
         while True:
-            step = await advance(plan, driver, step) if isinstance(step, Effect) else plan.send(None)
+            step = resume(plan, await answer(plan, driver, step) if isinstance(step, Effect) else None)
     except StopIteration as end:
         return cast(T, end.value)

@@ -26,13 +26,14 @@ from panto._core.effects import (
     Opened,
     Plan,
     Progress,
+    Raised,
     Recv,
     Signal,
     Sleep,
     StartTools,
     StopTools,
+    resume,
 )
-from panto.events import Event
 
 from . import http, jobs
 from .portal import Portal
@@ -175,19 +176,18 @@ class _Batch:
         self._signals.put(Finished(at, results))
 
 
-def advance(plan: Plan[object], driver: Driver, effect: Effect[object]) -> Effect[object] | Event:
-    """Perform one effect and resume the plan with its reply. An interrupt closes the plan, then goes on."""
+def answer(plan: Plan[T], driver: Driver, effect: Effect[object]) -> object:
+    """The reply to one effect of a plan, to `resume` it with. A interrupt closes the plan, then goes on."""
     try:
-        reply = driver.perform(effect)
+        return driver.perform(effect)
     except Exception as error:
-        return plan.throw(error)
+        return Raised(error)
     except BaseException:
         close(plan, driver)
         raise
-    return plan.send(reply)
 
 
-def close(plan: Plan[object], driver: Driver) -> None:
+def close(plan: Plan[T], driver: Driver) -> None:
     """Throw `Cancelled` into a plan that was begun and drive it to its end; its last events go to nobody."""
     try:
         step = plan.throw(Cancelled())
@@ -196,9 +196,8 @@ def close(plan: Plan[object], driver: Driver) -> None:
                 try:
                     reply = driver.perform(step)
                 except Exception as error:
-                    step = plan.throw(error)
-                else:
-                    step = plan.send(reply)
+                    reply = Raised(error)
+                step = resume(plan, reply)
             else:
                 step = plan.send(None)
     except (StopIteration, Cancelled):
@@ -213,6 +212,6 @@ def drive(plan: Plan[T], driver: Driver) -> T:
     try:
         step = plan.send(None)
         while True:
-            step = advance(plan, driver, step) if isinstance(step, Effect) else plan.send(None)
+            step = resume(plan, answer(plan, driver, step) if isinstance(step, Effect) else None)
     except StopIteration as end:
         return cast(T, end.value)
