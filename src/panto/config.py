@@ -119,6 +119,18 @@ class Secret:
         """The string itself."""
         return self._reveal()
 
+    def strike(self, text: str) -> str:
+        """`text` without this secret: some providers say the key that they refuse.
+
+        >>> Secret("Bearer sk-1").strike("no such key: sk-1")
+        'no such key: ***'
+        """
+        value = self._reveal()
+        for word in (value, value.rpartition(" ")[2]):
+            if word:
+                text = text.replace(word, "***")
+        return text
+
     def __repr__(self) -> str:
         return "Secret('***')"
 
@@ -335,7 +347,8 @@ class _Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         change = msgspec.structs.force_setattr
-        if not isinstance(self.model, str) or not self.model.strip():
+        given: dict[str, object] = {name: getattr(self, name) for name in ("model", "reasoning", "headers", "stop")}
+        if not isinstance(given["model"], str) or not given["model"].strip():
             raise ConfigError("a provider config needs the name of a model")
         if isinstance(self.api_key, str):
             key = clean_key(self.api_key)
@@ -348,10 +361,10 @@ class _Provider(msgspec.Struct, frozen=True, kw_only=True):
             change(self, "url_secret", secret)
         if not isinstance(self.headers, Headers):
             change(self, "headers", Headers(self.headers))
-        if isinstance(self.stop, str):
-            change(self, "stop", (self.stop,))
-        if not isinstance(self.reasoning, ReasoningEffort):
-            change(self, "reasoning", _effort(self.reasoning))
+        if isinstance(given["stop"], str):
+            change(self, "stop", (given["stop"],))
+        if not isinstance(given["reasoning"], ReasoningEffort):
+            change(self, "reasoning", _effort(given["reasoning"]))
         for name in ("max_tokens", "context_window"):
             if (value := getattr(self, name)) is not None:
                 _at_least(name, value, 1)
@@ -472,6 +485,6 @@ def split_url(url: str) -> tuple[str, Secret | None]:
 
 def _effort(value: object) -> ReasoningEffort:
     try:
-        return ReasoningEffort(value)
+        return ReasoningEffort(str(value))
     except ValueError:
         raise ConfigError(f"reasoning is one of {', '.join(ReasoningEffort)}, not {value!r}") from None

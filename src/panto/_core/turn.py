@@ -45,7 +45,7 @@ class _Failed(Exception):
     """One attempt failed; `shown` tells whether the consumer saw any of it."""
 
     def __init__(self, failure: Failure, shown: bool, partial: list[ContentBlock]) -> None:
-        super().__init__(failure.message)
+        super().__init__(failure.kind)
         self.failure = failure
         self.shown = shown
         self.partial = partial
@@ -62,7 +62,7 @@ def provider_call(call: Call, cell: StateCell) -> Plan[Answer]:
         try:
             return (yield from _attempt(call, cell))
         except _Failed as failed:
-            failure, attempt = failed.failure, attempt + 1
+            failure, attempt = _struck(failed.failure, call.request), attempt + 1
             again = failure.should_retry and attempt <= call.retry.max_retries
             if not again or (failed.shown and not call.retry.mid_stream):
                 cell.move(State.FAILED)
@@ -143,6 +143,14 @@ def _refusal(call: Call, status: int, headers: object) -> Plan[Failure]:
     yield from do(CloseResponse())
     now = yield from do(Now())
     return call.wire.failure(status, headers, body, now)  # type: ignore[arg-type]
+
+
+def _struck(failure: Failure, request: HTTPRequest) -> Failure:
+    """The failure without the keys of its request, which some providers repeat in their words."""
+    message, id = request.strike(failure.message), failure.request_id and request.strike(failure.request_id)
+    if (message, id) == (failure.message, failure.request_id):
+        return failure
+    return msgspec.structs.replace(failure, message=message, request_id=id)
 
 
 def _transport_failure(error: TransportFailure) -> Failure:

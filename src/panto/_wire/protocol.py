@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -42,6 +43,17 @@ class HTTPRequest(msgspec.Struct, frozen=True):
     headers: Mapping[str, str | Secret]
     body: bytes
     secret_url: Secret | None = None
+
+    def strike(self, text: str) -> str:
+        """`text` without the secrets of this request."""
+        secrets = [value for value in self.headers.values() if isinstance(value, Secret)]
+        if self.secret_url is not None:
+            parts = urlsplit(self.secret_url())
+            words = [parts.password or "", *(word for _, word in parse_qsl(parts.query))]
+            secrets += [Secret(word) for word in words]
+        for secret in secrets:
+            text = secret.strike(text)
+        return text
 
 
 class Answer(msgspec.Struct, frozen=True):
