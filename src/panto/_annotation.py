@@ -8,6 +8,7 @@ it is called. A value is tried exactly first; only when that fails are the mista
 from __future__ import annotations
 
 import collections.abc
+import datetime
 import enum
 import pathlib
 import re
@@ -101,6 +102,9 @@ def _understood(annotation: object) -> tuple[Schema, Convert]:
     annotation = _with_meta(annotation)
     if annotation is object:
         annotation = typing.Any
+    if _holds_time(annotation):
+        if (parts := _taken_apart(annotation)) is not None:
+            return parts
     try:
         (schema,), defs = msgspec.json.schema_components(
             [annotation], schema_hook=_custom_schema, ref_template="#/$defs/{name}"
@@ -114,7 +118,18 @@ def _understood(annotation: object) -> tuple[Schema, Convert]:
     def convert(value: object, strict: bool) -> object:
         return msgspec.convert(value, annotation, strict=strict, dec_hook=_custom_value)
 
+    if isinstance(annotation, type) and annotation in _FORMATS:
+        schema = {**schema, "format": _FORMATS[annotation]}
     return {**schema, "$defs": defs} if defs else schema, convert
+
+
+_FORMATS: dict[object, str] = {datetime.datetime: "date-time", datetime.time: "time"}
+"""Formats that msgspec leaves out, since it takes times without a zone too; a model has to be told nonetheless."""
+
+
+def _holds_time(annotation: object) -> bool:
+    arguments = typing.get_args(annotation)
+    return any((isinstance(item, type) and item in _FORMATS) or _holds_time(item) for item in arguments)
 
 
 def _is_model(kind: object) -> bool:

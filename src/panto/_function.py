@@ -298,7 +298,7 @@ class _Namespace:
 
 
 def _names_context(annotation: str) -> bool:
-    parts = [part.strip() for part in annotation.split("|")]
+    parts = [part.strip() for part in annotation.strip("'\" ").split("|")]
     return [part.rpartition(".")[2] for part in parts if part != "None"] == ["ToolContext"]
 
 
