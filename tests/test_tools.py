@@ -42,7 +42,7 @@ def test_a_tool_without_a_name_or_with_an_impossible_schema_is_refused() -> None
         with pytest.raises(ToolNameError, match="name"):
             normal_tool(plain(name))
     for schema in ({"type": "string"}, {"anyOf": [{"type": "object"}]}, "text"):
-        with pytest.raises(ConfigError, match="'t'.*object"):
+        with pytest.raises(ConfigError, match=r"'t'.*object"):
             normal_tool(plain(schema=schema))
     with pytest.raises(ConfigError, match="callable"):
         normal_tool(Tool("t", "", {}, "no function"))  # type: ignore[arg-type]
