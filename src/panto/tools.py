@@ -302,7 +302,7 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
 
     before_append: gets a message just before it is offered to the store, and the conversation; may set
         `message.metadata`.
-    before_tool_call: gets a call whose arguments fit, before it runs, and says what becomes of it. `None` is `Allow()`.
+    before_tool_call: gets a call before it runs, and says what becomes of it. `None` is `Allow()`.
     after_tool_call: gets a call that ran and its result, before the result is limited and stored; gives the result
         that takes its place.
     on_ask: gets the question of an `Ask`. `True` allows the call, `False` denies it, a string denies it with that
