@@ -97,9 +97,10 @@ def _told(usage: dict[str, object], where: tuple[tuple[str, ...], ...]) -> int |
 
 
 def _count(usage: dict[str, object], path: tuple[str, ...]) -> int | None:
-    value: object = usage
-    for key in path:
-        value = cast(dict[str, object], value).get(key) if isinstance(value, dict) else None
+    inner = usage.get(path[0])
+    value = (
+        inner if len(path) == 1 else cast(dict[str, object], inner).get(path[1]) if isinstance(inner, dict) else None
+    )
     if isinstance(value, float) and value == value and abs(value) < 1e15:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
