@@ -33,8 +33,9 @@ def main() -> None:
 
 
 def _serve(order: dict[str, Any]) -> Any:
-    sys.path.append(order["engine"])
+    sys.path.insert(0, order["engine"])  # the one that the asking process would import
     xllamacpp: Any = importlib.import_module("xllamacpp")
+    del sys.path[0]
 
     params = xllamacpp.CommonParams()
     params.model.path = order["weights"]

@@ -132,7 +132,10 @@ def local_model(
     options = _Options(file, template, context_window)
     with _lock:
         running = _running.get(options)
-        if running is None or running.process.poll() is not None:
+        if running is not None and running.process.poll() is not None:  # it was killed, or crashed
+            _end(running.process)
+            running = None
+        if running is None:
             running = _running[options] = _start(options, built_in=weights is None)
     model = MODEL if weights is None else file.stem
     if api_style is APIStyle.ANTHROPIC_MESSAGES:
