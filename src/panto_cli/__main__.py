@@ -1,0 +1,5 @@
+"""`python -m panto_cli` is the command too."""
+
+from . import main
+
+main()

@@ -1,0 +1,1 @@
+"""The commands beside the question: one a file, each with a `command`."""
