@@ -10,6 +10,8 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
+from .faces import FACES, Face
+
 IN_CI = os.environ.get("CI") == "true"
 
 for _name in list(os.environ):
@@ -84,3 +86,29 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     report = yield
     _unskipped(report)
     return report
+
+
+@pytest.fixture(params=list(FACES))
+def face(request: pytest.FixtureRequest) -> Iterator[Face]:
+    """Each colour in turn."""
+    made = FACES[request.param]()
+    yield made
+    made.end()
+
+
+_collected_whole = False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked `last` look at what all others did."""
+    global _collected_whole
+    narrowed = config.option.keyword or config.option.markexpr or config.option.lf or config.option.deselect
+    _collected_whole = not narrowed and all(not arg.startswith("-") and "::" not in arg for arg in config.args)
+    _collected_whole = _collected_whole and config.args_source is not pytest.Config.ArgsSource.ARGS
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+
+
+@pytest.fixture
+def whole_suite() -> bool:
+    """Whether this is a run of the whole suite."""
+    return _collected_whole

@@ -16,6 +16,7 @@ from panto.conversation import ResultPartStored, StoredMediaPart, TextPart, Tool
 from panto.events import ToolDispatchComplete, ToolDispatchStart, ToolProgress
 from panto.tools import (
     Allow,
+    ArgumentError,
     Ask,
     Change,
     Decision,
@@ -112,6 +113,9 @@ def dispatch(batch: Batch, with_: Dispatcher) -> Plan[None]:
                 refusal = ToolCallResult.error(f"The call of {call.name} failed: {problem}.")
                 yield from _settle(batch, at, call, refusal, start=True)
                 continue
+            if (misfit := (yield from _misfit(call, with_.runners[call.name]))) is not None:
+                yield from _settle(batch, at, call, ToolCallResult.error(misfit), start=True)
+                continue
             decision = yield from _approve(call, with_.hooks)
             if isinstance(decision, Deny):
                 yield from _settle(batch, at, call, ToolCallResult.error(decision.reason), start=True)
@@ -124,6 +128,16 @@ def dispatch(batch: Batch, with_: Dispatcher) -> Plan[None]:
     except Cancelled:
         yield from do(StopTools())
         raise
+
+
+def _misfit(call: ToolCall, runner: Tool | ToolSource) -> Plan[str | None]:
+    """What does not fit in the arguments; nobody is asked about a call that cannot run."""
+    if isinstance(runner, Tool):
+        try:
+            yield from do(CallUser(runner.check, (call.arguments,)))
+        except ArgumentError as error:
+            return str(error)
+    return None
 
 
 def _approve(call: ToolCall, hooks: Hooks) -> Plan[Decision]:

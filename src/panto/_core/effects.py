@@ -145,7 +145,7 @@ Plan: TypeAlias = Generator["Effect[object] | Event", object, T]
 
 
 def do(effect: Effect[T]) -> Generator[Effect[T], T, T]:
-    """Ask for `effect`; `yield from do(effect)` has the type of its reply."""
+    """Ask for `effect`; a `yield from` of it has the type of the reply."""
     reply: T = yield effect
     return reply
 

@@ -57,7 +57,10 @@ def run(engine: Engine, said: Message | None, cell: StateCell) -> Plan[None]:
         raise
     else:
         cell.move(State.DONE)
-        yield TurnComplete(reason, Usage.total(usages), detail)
+        try:
+            yield TurnComplete(reason, Usage.total(usages), detail)
+        except Cancelled:
+            pass  # all was done already
 
 
 def _settle(engine: Engine) -> Plan[None]:

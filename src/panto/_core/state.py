@@ -90,3 +90,16 @@ class StateCell:
     def over(self) -> bool:
         """Whether the stream has ended."""
         return self.value in (State.DONE, State.FAILED, State.ABORTED)
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, for `docs/state.md`."""
+    rows = [
+        f"    {start.name} --> {end.name}: {why}" for start, ways in TRANSITIONS.items() for end, why in ways.items()
+    ]
+    ends = [f"    {state.name} --> [*]" for state in State if state not in TRANSITIONS and state in _reached()]
+    return "\n".join(["stateDiagram-v2", "    [*] --> IDLE", *rows, *ends])
+
+
+def _reached() -> set[State]:
+    return {end for ways in TRANSITIONS.values() for end in ways}

@@ -197,8 +197,8 @@ class _Batch:
 
 
 async def _called(job: Job, context: jobs.Context) -> object:
-    function = job.runner.run if isinstance(job.runner, Tool) else job.runner.call
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(type(function), "__call__", None)):  # noqa: B004
+    runner = job.runner
+    if runner.is_async if isinstance(runner, Tool) else inspect.iscoroutinefunction(runner.call):
         returned = jobs.begin(job, context)
     else:
         returned = await in_thread(jobs.begin, job, context)

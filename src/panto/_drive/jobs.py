@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from panto._core.effects import Job
 from panto.config import JSON
-from panto.tools import Tool, ToolCall, ToolCallResult, as_result
+from panto.tools import ArgumentError, Tool, ToolCall, ToolCallResult, as_result
 
 TIMED_OUT = "The call timed out after {seconds:g} seconds; it may have had effects."
 
@@ -84,8 +84,6 @@ def results(job: Job, context: Context, returned: object) -> Outcome:
 
 def failure(job: Job, error: BaseException) -> Outcome:
     """What an exception tells the model: type and message, never a traceback."""
-    from panto.tools import ArgumentError
-
     if isinstance(error, ArgumentError):
         text = str(error)
     else:
