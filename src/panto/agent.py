@@ -64,6 +64,7 @@ class Stream(Lifecycle):
             return None
         except BaseException:
             self._over()
+            self._driver.abort()
             raise
 
     def __iter__(self) -> Self:

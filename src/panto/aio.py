@@ -65,6 +65,7 @@ class AsyncStream(Lifecycle):
             raise StopAsyncIteration from None
         except BaseException:
             self._over()
+            self._driver.abort()
             raise
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from panto._wire.protocol import Answer
 from panto.config import StopReason
 from panto.conversation import Message, MessageRole
-from panto.errors import StoreError
+from panto.errors import ConfigError, StoreError
 from panto.events import MessageComplete, TurnComplete
 from panto.usage import Usage
 
@@ -34,6 +34,8 @@ def run(engine: Engine, said: Message | None, cell: StateCell) -> Plan[None]:
     usages: list[Usage | None] = []
     try:
         yield from engine.load()
+        if said is None and not any(m.role is not MessageRole.SYSTEM for m in engine.conversation.messages):
+            raise ConfigError("run(None) goes on from where the history stands, and there is nothing in it yet")
         offer = yield from engine.offer()
         if said is not None:
             engine.join(said, offer.decls)
