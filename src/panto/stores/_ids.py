@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from panto.errors import AmbiguousSession, SessionError
 from panto.session import SessionInfo
 
-__all__ = ["ambiguous", "check_id", "created_of", "fitting", "new_id", "now", "stamp_of"]
+__all__ = ["ambiguous", "check_id", "created_of", "fitting", "is_id", "new_id", "now", "stamp_of"]
 
 _LEGAL = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
 _SHOWN = 10
@@ -43,23 +43,23 @@ def stamp_of(seconds: float) -> str:
     return _stamp(datetime.fromtimestamp(seconds, UTC))
 
 
-def created_of(id: str) -> str:
-    """When the session was made: told by its id if that is a UUIDv7, else now."""
+def created_of(id: str, otherwise: str) -> str:
+    """When the session was made: told by its id if that is a UUIDv7, else `otherwise`."""
     try:
         value = uuid.UUID(id)
-    except ValueError:
-        return now()
-    if value.version != 7:
-        return now()
-    try:
-        return _stamp(_EPOCH + timedelta(milliseconds=value.int >> 80))
-    except OverflowError:
-        return now()
+        return _stamp(_EPOCH + timedelta(milliseconds=value.int >> 80)) if value.version == 7 else otherwise
+    except (ValueError, OverflowError):
+        return otherwise
+
+
+def is_id(name: str) -> bool:
+    """Whether `name` can name a session: letters, digits, hyphens, underscores, at most 128."""
+    return _LEGAL.fullmatch(name) is not None
 
 
 def check_id(id: str) -> str:
-    """`id` if it can name a session, else `SessionError`: nothing but letters, digits, hyphens, underscores."""
-    if not _LEGAL.fullmatch(id):
+    """`id` if it can name a session, else `SessionError`."""
+    if not is_id(id):
         raise SessionError(f"{id!r} is no session id; an id looks like 0195f2c4-7a51-7c3e-9d2b-4f6a8e1b0c77")
     return id
 

@@ -122,9 +122,9 @@ class Prepared(msgspec.Struct, frozen=True):
 # ---------------------------------------------------------------- writing
 
 
-def header_line(id: str, metadata: str | None) -> bytes:
-    """The first line of the file of session `id`."""
-    return _json(Header("session", VERSION, id, _ids.created_of(id), metadata)) + b"\n"
+def header_line(id: str, metadata: str | None, time: str) -> bytes:
+    """The first line of the file of session `id`, whose first record is of `time`."""
+    return _json(Header("session", VERSION, id, _ids.created_of(id, time), metadata)) + b"\n"
 
 
 def prepare(record: PersistentMessage, time: str) -> Prepared:

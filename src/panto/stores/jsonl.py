@@ -218,7 +218,9 @@ class FileSystemJSONLStore:
             ) from error
         self._sweep()
         try:
-            state.mark = _jsonl_file.create(path, header_line(id, state.metadata), _lines(batch), self._fsync)
+            state.mark = _jsonl_file.create(
+                path, header_line(id, state.metadata, batch[0].time), _lines(batch), self._fsync
+            )
         except FileExistsError:  # another process, that has the same session from before a fork
             self._append(state, path, batch)
 
@@ -252,7 +254,8 @@ class FileSystemJSONLStore:
         """The ids of all files in the directory, looked into or not."""
         try:
             with os.scandir(self.directory) as entries:
-                return [entry.name[:-6] for entry in entries if entry.name.endswith(".jsonl") and entry.name[0] != "."]
+                names = [entry.name[:-6] for entry in entries if entry.name.endswith(".jsonl")]
+            return [name for name in names if _ids.is_id(name)]
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -316,4 +319,4 @@ def _exists(path: Path) -> bool:
 
 
 def _info_of(id: str, seen: Glance) -> SessionInfo:
-    return seen.tail.info(id, seen.header.created or _ids.created_of(id))
+    return seen.tail.info(id, seen.header.created or _ids.created_of(id, seen.tail.time))

@@ -88,7 +88,7 @@ class MemoryStore:
         with self._lock:
             kept = self._sessions.get(session_id)
             if kept is None:
-                kept = _Kept(_ids.created_of(session_id), messages[0].conversation.metadata)
+                kept = _Kept(_ids.created_of(session_id, time), messages[0].conversation.metadata)
                 self._sessions[session_id] = kept
             for record in records:
                 if record.id not in kept.ids:
