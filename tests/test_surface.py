@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 SURFACE = """
 APIStyle Agent Allow AmbiguousSession AnthropicMessagesConfig Ask AsyncAgent AsyncStream BlockComplete BlockStart Change
-ChatCompat CompactionConfig CompactionSummaryBlock Config ConfigError ContentBlock ContentBlockType ContentDelta
+ChatCompat CompactionConfig CompactionSummaryBlock Config ContextUsage ConfigError ContentBlock ContentBlockType ContentDelta
 ContextOverflowError Conversation Deny ErrorKind Event FileSystemJSONLStore Hooks JSON Limits MediaBlock MediaPart
 MemoryStore Message MessageComplete MessageRole NullStore OpaqueBlock OpenAIChatConfig PantoError Pause
 PersistentMessage Problem ProviderConfig ProviderError ProviderRetry ProviderRetryInfo ReasoningEffort ResultPart
@@ -23,7 +23,7 @@ ResultPartStored ResultParts RetryConfig Session SessionBusy SessionError Sessio
 StateError StopReason StoreError StoredMediaPart Stream SystemBlock SystemMode TextPart TextualBlock ThinkingBlock
 Timeouts Tool ToolCall ToolCallResult ToolContext ToolDecl ToolDetails ToolDispatchComplete ToolDispatchStart
 ToolNameError ToolProgress ToolResultBlock ToolSource ToolUseBlock Transport TurnComplete Usage UserMessage WireIdentity
-deinit effective_system_blocks init match
+deinit estimate_tokens effective_system_blocks init match
 """
 
 

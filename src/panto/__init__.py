@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .errors import StateError as StateError
     from .errors import StoreError as StoreError
     from .errors import ToolNameError as ToolNameError
+    from .estimate import estimate_tokens as estimate_tokens
     from .events import BlockComplete as BlockComplete
     from .events import BlockStart as BlockStart
     from .events import ContentDelta as ContentDelta
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from .tools import ToolContext as ToolContext
     from .tools import ToolDecl as ToolDecl
     from .tools import ToolSource as ToolSource
+    from .usage import ContextUsage as ContextUsage
     from .usage import Usage as Usage
 
 _HOMES: dict[str, str] = {
@@ -120,7 +122,8 @@ _HOMES: dict[str, str] = {
     "stores.null": "NullStore",
     "tools": "Allow Ask Change Deny Hooks Pause ResultPart ResultParts Tool ToolCall ToolCallResult ToolContext "
     "ToolDecl ToolSource",
-    "usage": "Usage",
+    "estimate": "estimate_tokens",
+    "usage": "ContextUsage Usage",
 }
 
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -22,6 +22,7 @@ from .errors import StateError
 from .events import Event
 from .session import Session
 from .tools import Hooks, Tool, ToolDecorator, ToolSource
+from .usage import ContextUsage
 
 if TYPE_CHECKING:
     from typing import Self
@@ -158,6 +159,10 @@ class Agent:
     def conversation(self) -> Conversation:
         """The live conversation, for surgery between turns; that is in memory only."""
         return self._engine.conversation
+
+    def context_usage(self) -> ContextUsage:
+        """How full the context window is now: the provider's last count, and an estimate of what came since."""
+        return self._engine.context_usage()
 
     @property
     def session_id(self) -> str:

@@ -20,6 +20,7 @@ from .errors import StateError
 from .events import Event
 from .session import Session
 from .tools import Hooks, Tool, ToolDecorator, ToolSource
+from .usage import ContextUsage
 
 if TYPE_CHECKING:
     from typing import Self
@@ -132,6 +133,10 @@ class AsyncAgent:
     def conversation(self) -> Conversation:
         """The live conversation, for surgery between turns. Raises `StateError` before it is loaded."""
         return self._engine.conversation
+
+    def context_usage(self) -> ContextUsage:
+        """How full the context window is now: the provider's last count, and an estimate of what came since."""
+        return self._engine.context_usage()
 
     @property
     def session_id(self) -> str:

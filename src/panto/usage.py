@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = ["Usage"]
+__all__ = ["ContextUsage", "Usage"]
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -49,3 +49,18 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
                 if value is not None:
                     sums[name] = sums.get(name, 0) + value
         return cls(**sums)
+
+
+class ContextUsage(msgspec.Struct, frozen=True, gc=False):
+    """How full a conversation's context window is, in tokens.
+
+    used: what the next request will hold, about: the provider's last count and an estimate of what came since.
+    window: what the model holds, or `None` where that is unknown.
+    left: what is left of it, never below 0; `None` where the window is unknown.
+    estimated: the part of `used` that nobody has counted.
+    """
+
+    used: int
+    window: int | None
+    left: int | None
+    estimated: int

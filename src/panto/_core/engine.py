@@ -16,7 +16,9 @@ from panto.conversation import Conversation, Message, MessageRole, SystemMode, U
 from panto.errors import ConfigError, SessionError, SessionNotFound, StateError, ToolNameError
 from panto.session import PersistentMessage, Session, SessionStore
 from panto.tools import Hooks, Tool, ToolDecl, ToolSource, normal_schema, normal_tool
+from panto.usage import ContextUsage
 
+from .context import context_usage
 from .dispatch import Batch, Dispatcher
 from .effects import Append, CallUser, NewId, Plan, do
 from .view import View
@@ -156,6 +158,12 @@ class Engine:
                 "the message is blank: give text or media, or None to go on from where the history stands"
             )
         return user_message(message)
+
+    def context_usage(self) -> ContextUsage:
+        """See `Agent.context_usage`."""
+        offered = [runner.decl for runner in self.tools.values() if isinstance(runner, Tool)]
+        tools = self._offer.decls if self._offer is not None else offered
+        return context_usage(self.conversation.messages, self.config.provider, tools)
 
     # ---- tools
 

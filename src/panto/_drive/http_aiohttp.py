@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import yarl
 from aiohttp import ClientResponse, TCPConnector
+from aiohttp.http_exceptions import ContentEncodingError, HttpProcessingError, TransferEncodingError
 
 from panto.config import Timeouts
 from panto.errors import ConfigError, ErrorKind
 
 from .http import Settings, TransportError
 from .http_faults import Phase, Way, bare, closed, fault
-from .http_route import Address, Trust, parse, proxy_for, secrets_of, tls_context, trust, trusted
+from .http_route import Address, parse, proxy_for, secrets_of, tls_context, trust, trusted
 
 if TYPE_CHECKING:
     from .http import AsyncResponse
@@ -147,13 +148,13 @@ def _fault(error: Exception, way: Way) -> TransportError:
         case aiohttp.ConnectionTimeoutError():
             way.phase = Phase.CONNECT
             return fault(error, way, kind=ErrorKind.TIMEOUT)
-        case aiohttp.ClientPayloadError() if _inside(error, aiohttp.http_exceptions.ContentEncodingError):
+        case aiohttp.ClientPayloadError() if _inside(error, ContentEncodingError):
             words = f"the compressed answer of {way.host} cannot be decoded"
             return fault(error, way, kind=ErrorKind.PROTOCOL, words=words)
-        case aiohttp.ClientPayloadError() if _inside(error, aiohttp.http_exceptions.TransferEncodingError):
+        case aiohttp.ClientPayloadError() if _inside(error, TransferEncodingError):
             cut = "Not enough data" in str(error)
             return fault(error, way, kind=ErrorKind.CONNECTION if cut else ErrorKind.PROTOCOL)
-        case aiohttp.ClientResponseError() | aiohttp.http_exceptions.HttpProcessingError():
+        case aiohttp.ClientResponseError() | HttpProcessingError():
             return fault(error, way, kind=ErrorKind.PROTOCOL)
         case _:
             return fault(error, way)
@@ -204,7 +205,7 @@ class AioTransport:
             if proxy.basic is not None:
                 options["proxy_headers"] = {"proxy-authorization": proxy.basic()}
         if target.scheme == "https" or (proxy is not None and proxy.scheme == "https"):
-            options["ssl"] = await self._tls(trusts)
+            options["ssl"] = tls_context(trusts)
         limits = aiohttp.ClientTimeout(
             total=None, connect=None, sock_connect=timeouts.connect or None, sock_read=timeouts.idle or None
         )
@@ -238,9 +239,6 @@ class AioTransport:
             words = f"{way.host} compressed its answer with {encoding!r}, which was not asked for and cannot be read"
             return TransportError(ErrorKind.PROTOCOL, words, sent=True)
         return response
-
-    async def _tls(self, trusts: Trust) -> Any:
-        return tls_context(trusts)
 
     async def _session(self, proxy: Address | None) -> aiohttp.ClientSession:
         key = proxy if proxy is not None and proxy.scheme.startswith("socks") else None

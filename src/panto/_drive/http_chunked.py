@@ -9,72 +9,73 @@ from __future__ import annotations
 from http.client import LineTooLong
 
 _LONGEST = 1 << 16  # a size line with its extensions, a trailer line
+_MISFIT = "a chunk does not end where its size says"
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 class Dechunker:
     """Feed it what the socket brought; it gives the bytes of the body. `done` after the last chunk and its trailers."""
 
-    __slots__ = ("_crlf", "_last", "_left", "_rest", "done")
+    __slots__ = ("_inside", "_last", "_left", "_rest", "done")
 
     def __init__(self) -> None:
         self.done = False
         self._rest = b""  # an unfinished line
         self._left = 0  # bytes of the chunk that are still to come
-        self._crlf = False  # the end of that chunk's data is still to come
+        self._inside = False  # in a chunk, whose line end is still to come
         self._last = False  # in the trailers
 
     def feed(self, raw: bytes) -> bytes:
         """The body bytes in `raw`. `ValueError` for what is no chunked framing."""
-        data = self._rest + raw if self._rest else raw
-        left, end, at = self._left, len(data), 0
-        parts: list[bytes] = []
-        if left:
-            if left >= end:
-                self._left = left - end
-                self._rest = b""
-                return data
-            parts.append(data[:left])
-            at, left = left, 0
+        if self._left >= len(raw):
+            self._left -= len(raw)
+            return raw
+        data = self._rest + raw
+        at, end, known = self._left, len(data), _known
+        parts = [data[:at]] if at else []
+        self._left = 0
         while not self._last:
-            if self._crlf:
-                if end - at < 2:
-                    if data[at:] not in (b"", b"\r"):
-                        raise ValueError("a chunk does not end where its size says")
-                    break
-                if data[at : at + 2] != b"\r\n":
-                    raise ValueError("a chunk does not end where its size says")
-                at += 2
-                self._crlf = False
-            line_end = data.find(b"\n", at)
-            if line_end < 0:
+            # Between two chunks stands "CRLF size CRLF", before the first one "size CRLF".
+            start = data.find(b"\n", at + 2 if self._inside else at) + 1
+            if not start:
+                if self._inside and data[at : at + 2] not in (b"", b"\r", b"\r\n"):
+                    raise ValueError(_MISFIT)
                 break
-            size = _size(data[at:line_end])
-            at = line_end + 1
+            line = data[at:start]
+            size = known.get(line) if self._inside else None
+            if size is None:
+                size = _size(line, self._inside)
+            at = start + size
             if not size:
                 self._last = True
                 break
-            self._crlf = True
-            parts.append(data[at : at + size])
-            at += size
+            self._inside = True
+            parts.append(data[start:at])
             if at > end:
-                left, at = at - end, end
+                self._left, at = at - end, end
                 break
         while self._last and not self.done:
-            line_end = data.find(b"\n", at)
-            if line_end < 0:
+            start = data.find(b"\n", at) + 1
+            if not start:
                 break
-            self.done = data[at:line_end] in (b"", b"\r")
-            at = line_end + 1
-        self._left = left
+            self.done = data[at:start] in (b"\n", b"\r\n")
+            at = start
         self._rest = data[at:]
         if len(self._rest) > _LONGEST:
             raise LineTooLong("chunk size or trailer")
         return b"".join(parts)
 
 
-def _size(line: bytes) -> int:
-    digits = line.partition(b";")[0].strip(b" \t\r")
+_known: dict[bytes, int] = {}  # what stood between chunks, as a stream has few sizes; a lookup is cheaper than checks
+
+
+def _size(line: bytes, inside: bool) -> int:
+    if inside and not line.startswith(b"\r\n"):
+        raise ValueError(_MISFIT)
+    digits = line[2 * inside :].partition(b";")[0].strip(b" \t\r\n")
     if not digits or len(digits) > 16 or not _HEX.issuperset(digits):
         raise ValueError("no chunk size where one must be")
-    return int(digits, 16)
+    size = int(digits, 16)
+    if inside and len(line) < 10 and len(_known) < 4096:
+        _known[line] = size
+    return size

@@ -1,13 +1,7 @@
 """The sync transport, over urllib3.
 
-Law: one request is one `_Exchange`, which knows how far it came and owns its socket until the body has ended or the
-response was closed, whichever comes first; after that the socket is the pool's, and nobody else's close can touch it.
-
-urllib3 does connections, pools, proxies, TLS and content encodings. Three things are ours, through the hooks that
-urllib3 and http.client document (`ConnectionCls`, `response_class`, `putrequest`): a chunked body is taken apart as
-many chunks at once as one `recv` brought, not one chunk a call (measured 2026-12: 0.5 us instead of 5 us a chunk);
-the query of a URL reaches the wire without passing urllib3's debug log; and the time limit for sending is `idle`, not
-`connect`.
+Law: no secret stays in a frame that raises; a response is let go of at once and from anywhere; what urllib3 says of a
+failure stays inside this file.
 """
 
 from __future__ import annotations
@@ -17,142 +11,28 @@ import os
 import socket
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import urllib3
-from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import DecodeError, LocationParseError, NewConnectionError
 
 from panto.config import Timeouts
 from panto.errors import ConfigError, ErrorKind
 
 from .http import Settings, TransportError
-from .http_chunked import Dechunker
 from .http_faults import Phase, Way, bare, closed, fault
 from .http_route import Address, Trust, parse, proxy_for, secrets_of, tls_context, trust, trusted
+from .http_urllib3_pool import READ, Body, Exchange, make_manager
 
 if TYPE_CHECKING:
-    from io import BufferedReader
-
     from .http import Response
-
-READ = 1 << 16
-SEND = 1 << 16
-HOSTS = 64  # pools kept, one for each host
-
-
-class _Exchange:
-    """The body of one request as urllib3 sends it, and what became of the request."""
-
-    __slots__ = ("body", "idle", "payload", "query", "reused", "way")
-
-    def __init__(self, payload: bytes, query: str, idle: float | None, way: Way) -> None:
-        self.payload = payload
-        self.query: Callable[[], str] = lambda: query
-        self.idle = idle
-        self.way = way
-        self.reused = False
-        self.body: _Body | None = None
-
-    def __iter__(self) -> Iterator[memoryview]:
-        view = memoryview(self.payload)
-        for at in range(0, len(view), SEND):  # the time limit of a send is for one piece
-            yield view[at : at + SEND]
-
-
-class _Body(http.client.HTTPResponse):
-    """The head and body of an answer.
-
-    `live` holds the socket while this answer owns it. Whoever pops it, the end of the body or a close, decides what
-    becomes of the connection.
-    """
-
-    def __init__(self, sock: socket.socket, debuglevel: int = 0, method: str | None = None, url: str | None = None):
-        super().__init__(sock, debuglevel, method, url)
-        self.live = [sock]
-        self._dechunker = Dechunker()
-
-    def read1(self, n: int = -1) -> bytes:
-        """What one `recv` brought, of all chunks in it."""
-        file = cast("BufferedReader | None", self.fp)  # None once the body has ended
-        if file is None or not self.chunked:
-            return super().read1(n)
-        while True:
-            raw = file.read1(READ)
-            if not raw:
-                raise http.client.IncompleteRead(b"")
-            data = self._dechunker.feed(raw)
-            if self._dechunker.done:
-                self._close_conn()
-                return data
-            if data:
-                return data
-
-    def _close_conn(self) -> None:
-        # http.client calls this wherever a body ends; urllib3 returns the connection to its pool after it.
-        if self.live:
-            try:
-                self.live.pop()
-            except IndexError:
-                pass  # a close on another thread was faster
-        super()._close_conn()  # type: ignore[misc]
-
-
-class _Facts:
-    """What panto's connections add to urllib3's."""
-
-    debuglevel = 0  # http.client prints request headers where a program sets its class-wide debuglevel
-    _exchange: _Exchange | None = None
-    _requests = 0
-
-    def connect(self) -> None:
-        self._requests = 0
-        super().connect()  # type: ignore[misc]
-
-    def request(self, method: str, url: str, body: Any = None, headers: Any = None, **options: Any) -> None:
-        connection = cast(HTTPConnection, self)
-        if connection.sock is None:
-            connection.connect()  # under the limit for connecting, which urllib3 has set
-        if isinstance(body, _Exchange):
-            self._exchange = body
-            body.reused, self._requests = self._requests > 0, self._requests + 1
-            body.way.phase = Phase.HEADERS
-            connection.timeout = body.idle
-        super().request(method, url, body=body, headers=headers, **options)  # type: ignore[misc]
-
-    def putrequest(self, method: str, url: str, **options: Any) -> None:
-        query = self._exchange.query() if self._exchange is not None else ""
-        super().putrequest(method, url + query, **options)  # type: ignore[misc]
-
-    def response_class(self, sock: socket.socket, *args: Any, **options: Any) -> _Body:
-        body = _Body(sock, *args, **options)
-        exchange, self._exchange = self._exchange, None
-        if exchange is not None:  # else it answers a CONNECT
-            exchange.body = body
-        return body
-
-
-class _Connection(_Facts, HTTPConnection):  # type: ignore[misc]
-    pass
-
-
-class _TLSConnection(_Facts, HTTPSConnection):  # type: ignore[misc]
-    pass
-
-
-class _Pool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _Connection
-
-
-class _TLSPool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _TLSConnection
 
 
 class Urllib3Response:
     """One answer; see `Response`."""
 
-    def __init__(self, raw: urllib3.BaseHTTPResponse, body: _Body, way: Way) -> None:
+    def __init__(self, raw: urllib3.BaseHTTPResponse, body: Body, way: Way) -> None:
         self.status: int = raw.status
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in raw.headers.items()}
         self._raw = raw
@@ -284,7 +164,7 @@ class Urllib3Transport:
         query = target.query() if target.query is not None else ""
         limits = urllib3.Timeout(connect=timeouts.connect or None, read=timeouts.idle or None)
         while True:
-            exchange = _Exchange(body, query, timeouts.idle or None, way)
+            exchange = Exchange(body, query, timeouts.idle or None, way)
             way.phase = Phase.CONNECT
             try:
                 raw = manager.urlopen(
@@ -326,10 +206,7 @@ class Urllib3Transport:
         context = tls_context(trusts) if tls else None
         with self._lock:
             if key not in self._managers:
-                options: dict[str, Any] = {"num_pools": HOSTS, "maxsize": self._settings.pool_size}
-                if context is not None:
-                    options["ssl_context"] = context
-                self._managers[key] = _make_manager(proxy, options)
+                self._managers[key] = make_manager(proxy, context, self._settings.pool_size)
             return self._managers[key]
 
     def close(self) -> None:
@@ -342,54 +219,10 @@ class Urllib3Transport:
             manager.clear()
 
 
-def _stale(error: Exception, exchange: _Exchange) -> bool:
+def _stale(error: Exception, exchange: Exchange) -> bool:
     return (
         exchange.reused
         and (exchange.body is None or not isinstance(exchange.body.status, int))  # no status line has come
         and not isinstance(error, (urllib3.exceptions.TimeoutError, TimeoutError))
         and any(isinstance(one, ConnectionError) for one in [error, *error.args, error.__cause__])
     )
-
-
-def _make_manager(proxy: Address | None, options: dict[str, Any]) -> urllib3.PoolManager:
-    if proxy is None:
-        manager = urllib3.PoolManager(**options)
-    elif proxy.scheme.startswith("socks"):
-        return _socks_manager(proxy, options)
-    else:
-        headers = {} if proxy.basic is None else {"proxy-authorization": proxy.basic()}
-        if proxy.scheme == "https":
-            options["proxy_ssl_context"] = options.get("ssl_context")
-        manager = urllib3.ProxyManager(proxy.public, proxy_headers=headers, **options)
-    manager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
-    return manager
-
-
-def _socks_manager(proxy: Address, options: dict[str, Any]) -> urllib3.PoolManager:
-    try:
-        from urllib3.contrib import socks
-    except ImportError:
-        raise ConfigError(
-            f"the proxy {proxy.scheme}://{proxy.shown} is a SOCKS proxy, which needs one more package; "
-            "install it with: pip install 'panto[socks]'"
-        ) from None
-    import base64
-
-    class Connection(_Facts, socks.SOCKSConnection):  # type: ignore[misc]
-        pass
-
-    class TLSConnection(_Facts, socks.SOCKSHTTPSConnection):  # type: ignore[misc]
-        pass
-
-    class Pool(socks.SOCKSHTTPConnectionPool):
-        ConnectionCls = Connection
-
-    class TLSPool(socks.SOCKSHTTPSConnectionPool):
-        ConnectionCls = TLSConnection
-
-    user, _, password = ("", "", "")
-    if proxy.basic is not None:
-        user, _, password = base64.b64decode(proxy.basic()[6:]).decode().partition(":")
-    manager = socks.SOCKSProxyManager(proxy.public, username=user or None, password=password or None, **options)
-    manager.pool_classes_by_scheme = {"http": Pool, "https": TLSPool}
-    return manager

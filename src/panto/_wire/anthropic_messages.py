@@ -155,7 +155,7 @@ class MessagesWire:
         config = self._config
         wanted = config.tool_choice or "auto"
         if not tools:
-            return {"type": "none"} if _calls_in(messages) else None
+            return {"type": "none"} if self._stubs(messages) else None
         if wanted == "none":
             return {"type": "none"}
         choice: dict[str, object] = {"type": "auto"}
@@ -212,15 +212,12 @@ class MessagesWire:
         return b"[" + b",".join(texts) + b"]"
 
     def _tools_json_of(self, tools: Sequence[ToolDecl], messages: Sequence[Sendable]) -> bytes:
-        """The tools as an array; those of the history where there are none left.
-
-        The provider refuses calls in a history without any tool: unregistering the last one would end the session.
-        """
+        """The tools as an array; those of the history where there are none left."""
         if not tools:
-            names = _calls_in(messages)
+            names = self._stubs(messages)
             stubs = [
                 {"name": self._names.wire(name), "description": "Not available any more.", "input_schema": _ANYTHING}
-                for name in dict.fromkeys(names)
+                for name in names
             ]
             return encode(stubs) if stubs else b""
         if len(tools) != len(self._tools) or any(a is not b for a, b in zip(tools, self._tools, strict=True)):
@@ -230,6 +227,16 @@ class MessagesWire:
                 encoded[-1] = _marked(encoded[-1])
             self._tools_json = b"[" + b",".join(encoded) + b"]"
         return self._tools_json
+
+    def _stubs(self, messages: Sequence[Sendable]) -> list[str]:
+        """The tools to declare where none is left: Anthropic refuses calls in a history without any tool.
+
+        ("Requests which include `tool_use` or `tool_result` blocks must define tools"; unregistering the last tool would
+        end the session.) Other servers do not, and some read answers worse when tools are declared.
+        """
+        if "claude" not in self._config.model.lower():
+            return []
+        return list(dict.fromkeys(_calls_in(messages)))
 
     def _tool(self, tool: ToolDecl) -> bytes:
         fields: dict[str, object] = {"name": self._names.wire(tool.name)}

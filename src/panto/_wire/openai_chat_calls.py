@@ -110,8 +110,8 @@ class Calls:
         if call in touched:
             return True
         before = call.arguments
-        if not before:
-            return False  # the name may come in pieces
+        if not before or not call.name:
+            return False  # the name may come in pieces, or last
         if name != call.name:
             return True
         return arguments.lstrip().startswith("{") and before.strip() != _PLACEHOLDER and is_object(before)

@@ -61,7 +61,7 @@ _FAILED: Final = {
 }
 
 _EARLY: Final = "the stream ended early, without a finish reason and without [DONE]"
-_FIELD: Final = re.compile(rb"(?:data|event|id|retry)\b|:")
+_FIELD: Final = re.compile(rb"(?:data|event|id|retry)\b|:|(?:d|da|dat|e|ev|eve|even|i|r|re|ret|retr)\Z")  # torn, too
 _MAX_HEAD: Final = 64 * 1024
 
 _TEXT: Final = ContentBlockType.TEXT
