@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 
@@ -72,6 +73,7 @@ results = st.builds(ToolResultBlock, ids, parts.map(tuple), st.booleans())
 calls = st.builds(ToolUseBlock, ids, names, arguments)
 
 
+@functools.cache
 def _thinking(origin: int) -> st.SearchStrategy[ThinkingBlock]:
     seal = f"{SEAL}{origin}"
     return st.one_of(
@@ -81,6 +83,7 @@ def _thinking(origin: int) -> st.SearchStrategy[ThinkingBlock]:
     )
 
 
+@functools.cache
 def _opaque(origin: int) -> st.SearchStrategy[OpaqueBlock]:
     """What each style's provider really sends."""
     seal = f"{SEAL}{origin}"
@@ -97,6 +100,7 @@ def _opaque(origin: int) -> st.SearchStrategy[OpaqueBlock]:
     )
 
 
+@functools.cache
 def _blocks(origin: int) -> st.SearchStrategy[ContentBlock]:
     return st.one_of(
         st.builds(TextualBlock, texts),
@@ -110,20 +114,25 @@ def _blocks(origin: int) -> st.SearchStrategy[ContentBlock]:
     )
 
 
+@functools.cache
+def _answer_content(origin: int, tidy: bool) -> st.SearchStrategy[list[ContentBlock]]:
+    fitting = st.one_of(st.builds(TextualBlock, texts), calls, _thinking(origin), _opaque(origin))
+    return st.lists(fitting if tidy else _blocks(origin) | fitting, max_size=4)
+
+
 @st.composite
-def answers(draw: st.DrawFn, tidy: bool = False) -> Message:
-    origin = draw(st.integers(0, len(IDENTITIES) - 1))
-    kinds = [st.builds(TextualBlock, texts), calls, _thinking(origin), _opaque(origin)]
-    content = draw(st.lists(st.one_of(*kinds) if tidy else _blocks(origin) | st.one_of(*kinds), max_size=4))
+def answers(draw: st.DrawFn, origins: tuple[int, ...], tidy: bool = False) -> Message:
+    origin = draw(st.sampled_from(origins))
+    content = draw(_answer_content(origin, tidy))
     stop = draw(st.sampled_from([None, StopReason.STOP, StopReason.TOOL_USE, StopReason.REFUSAL, StopReason.PAUSE]))
     identity = draw(st.sampled_from([IDENTITIES[origin]] * 5 + [None]))
     return Message(MessageRole.ASSISTANT, content, identity=identity, stop_reason=stop)
 
 
 @st.composite
-def exchanges(draw: st.DrawFn) -> list[Message]:
+def exchanges(draw: st.DrawFn, origins: tuple[int, ...]) -> list[Message]:
     """A question, an answer, and the results of its calls, all as a run would store them."""
-    reply = draw(answers(tidy=True))
+    reply = draw(answers(origins, tidy=True))
     messages = [Message(MessageRole.USER, [TextualBlock(draw(good_texts))]), reply]
     stored: list[ContentBlock] = [
         ToolResultBlock(block.id, (TextPart(draw(texts)),), draw(st.booleans())) for block in reply.tool_calls
@@ -131,7 +140,8 @@ def exchanges(draw: st.DrawFn) -> list[Message]:
     return [*messages, Message(MessageRole.USER, stored)] if stored else messages
 
 
-def _damaged() -> st.SearchStrategy[Message]:
+@functools.cache
+def _damaged(origins: tuple[int, ...]) -> st.SearchStrategy[Message]:
     users = st.builds(
         Message,
         st.just(MessageRole.USER),
@@ -142,17 +152,26 @@ def _damaged() -> st.SearchStrategy[Message]:
         st.just(MessageRole.SYSTEM),
         st.lists(st.builds(SystemBlock, texts, st.sampled_from(list(SystemMode))) | _blocks(0), max_size=2),
     )
-    return st.one_of(users, answers(), systems)
+    return st.one_of(users, answers(origins), systems)
 
 
 @st.composite
 def histories(draw: st.DrawFn, max_size: int = 5) -> list[Message]:
     """Tidy exchanges with damage between them, then surgery: messages and blocks removed, doubled and swapped."""
-    groups = draw(st.lists(exchanges() | _damaged().map(lambda message: [message]), max_size=max_size))
+    origins = draw(st.lists(st.integers(0, len(IDENTITIES) - 1), min_size=1, max_size=3).map(tuple))
+    groups = draw(st.lists(exchanges(origins) | _damaged(origins).map(lambda message: [message]), max_size=max_size))
     messages = [message for group in groups for message in group]
     for _ in range(draw(st.integers(0, 2))):
         operate(draw, messages)
     return messages
+
+
+def identities_for(messages: Sequence[Message]) -> st.SearchStrategy[WireIdentity]:
+    """Whom to send a history to: mostly one who answered in it, so that sealed blocks have a home."""
+    home = [message.identity for message in messages if message.identity in TARGETS]
+    return st.sampled_from(
+        [identity for identity in home if identity is not None] * 2 + TARGETS[:: 1 if not home else 2]
+    )
 
 
 def operate(draw: st.DrawFn, messages: list[Message]) -> None:

@@ -8,7 +8,16 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.histories import IDENTITIES, SEAL, TARGETS, clean_histories, histories, operate, question
+from tests.core.histories import (
+    IDENTITIES,
+    SEAL,
+    TARGETS,
+    clean_histories,
+    histories,
+    identities_for,
+    operate,
+    question,
+)
 
 from panto._core.view import View
 from panto._wire.anthropic_messages import MessagesWire
@@ -44,10 +53,9 @@ def body_of(
     return body
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(
     histories(),
-    st.sampled_from(TARGETS),
     st.sampled_from(["drop", "text"]),
     st.sampled_from([ReasoningEffort.DEFAULT, ReasoningEffort.HIGH]),
     st.sampled_from([TOOLS, []]),
@@ -55,12 +63,12 @@ def body_of(
 )
 def test_any_history_makes_a_request_that_the_vendor_takes_and_stays_as_it_is(
     messages: list[Message],
-    identity: WireIdentity,
     foreign: str,
     effort: ReasoningEffort,
     tools: list[ToolDecl],
     data: st.DataObject,
 ) -> None:
+    identity = data.draw(identities_for(messages))
     wire = wire_for(identity, foreign_reasoning=foreign, reasoning=effort)
     view = View(wire.target)
     for _ in range(2):
@@ -75,11 +83,12 @@ def test_any_history_makes_a_request_that_the_vendor_takes_and_stays_as_it_is(
         operate(data.draw, messages)
 
 
-@settings(max_examples=100, deadline=None)
-@given(histories(), st.sampled_from(TARGETS))
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.data())
 def test_all_that_is_sealed_and_sent_by_the_view_is_in_the_request(
-    messages: list[Message], identity: WireIdentity
+    messages: list[Message], data: st.DataObject
 ) -> None:
+    identity = data.draw(identities_for(messages))
     wire = wire_for(identity)
     messages.append(question())
     view = View(wire.target)
@@ -110,11 +119,10 @@ def flat(body: dict[str, Any]) -> list[object]:
     return out
 
 
-@settings(max_examples=150, deadline=None)
-@given(histories(), st.sampled_from(TARGETS), st.data())
-def test_each_request_begins_with_the_bytes_of_the_one_before_it(
-    messages: list[Message], identity: WireIdentity, data: st.DataObject
-) -> None:
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.data())
+def test_each_request_begins_with_the_bytes_of_the_one_before_it(messages: list[Message], data: st.DataObject) -> None:
+    identity = data.draw(identities_for(messages))
     wire = wire_for(identity)
     view = View(wire.target)
     messages.append(question())
