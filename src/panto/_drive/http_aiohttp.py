@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import importlib
+import io
 import os
 import threading
 from collections.abc import AsyncGenerator, Mapping
@@ -160,6 +161,13 @@ def _fault(error: Exception, way: Way) -> TransportError:
             return fault(error, way)
 
 
+def _unanswered(error: Exception) -> bool:
+    """Whether a connection ended before a byte of the answer came."""
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return isinstance(error.message, str)  # else it is the part of a head that came
+    return isinstance(error, aiohttp.ClientOSError) and not isinstance(error, aiohttp.ClientConnectorError)
+
+
 def _inside(error: BaseException, kind: type[BaseException]) -> bool:
     return any(isinstance(one, kind) for one in (error.__cause__, error.__context__))
 
@@ -217,7 +225,7 @@ class AioTransport:
                 raw = await session.request(
                     "POST",
                     whole,
-                    data=body,
+                    data=body if len(body) < BUFFER else io.BytesIO(body),  # written piece by piece
                     headers=sent,
                     timeout=limits,
                     allow_redirects=False,
@@ -227,7 +235,7 @@ class AioTransport:
             except aiohttp.InvalidURL:
                 raise ConfigError(f"the URL {target.public!r} cannot be called; check base_url") from None
             except Exception as error:
-                if facts.reused and isinstance(error, (aiohttp.ServerDisconnectedError, ConnectionError)):
+                if facts.reused and _unanswered(error):
                     continue  # a pooled connection that the server had closed; nothing of an answer came
                 return _fault(error, way)
             break

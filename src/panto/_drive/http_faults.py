@@ -138,7 +138,7 @@ def _connection(way: Way, inner: list[BaseException]) -> str:
             tls = next((one for one in plain if isinstance(one, ssl.SSLError)), None)
             if tls is not None:
                 return f"no TLS connection to {way.host}: {tls.reason or tls}"
-            return f"cannot connect to {way.host}" + _because(plain)
+            return f"cannot connect to {way.host}" + (_because(plain) or f": {inner[0]}")
         case Phase.HEADERS:
             return f"{way.host} closed the connection before it answered" + _because(plain)
         case Phase.BODY:

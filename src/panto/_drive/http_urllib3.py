@@ -34,7 +34,7 @@ class Urllib3Response:
 
     def __init__(self, raw: urllib3.BaseHTTPResponse, body: Body, way: Way) -> None:
         self.status: int = raw.status
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in raw.headers.items()}
+        self.headers: Mapping[str, str] = {name.lower(): value for name, value in raw.headers.itermerged()}
         self._raw = raw
         self._body = body
         self._way = way
