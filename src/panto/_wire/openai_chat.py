@@ -264,7 +264,8 @@ class ChatWire:
 
 def _text_of(media: MediaBlock | StoredMediaPart) -> str:
     try:
-        return base64.b64decode(media.data).decode("utf-8", "replace")
+        text = base64.b64decode(media.data).decode("utf-8", "replace")
+        return text if text.strip() else "(an empty document)"
     except ValueError:
         return "(an attachment was left out: it is no base64)"
 

@@ -25,6 +25,7 @@ from panto._wire.openai_chat_chunk import (
     read_json,
 )
 from panto._wire.openai_chat_sealed import Sealed
+from panto._wire.openai_chat_stop import FAILED, STOP
 from panto._wire.openai_chat_usage import read_usage
 from panto._wire.protocol import Answer, StreamEvent
 from panto._wire.sse import MAX_EVENT_BYTES, SSEOverflow, SSEParser
@@ -34,31 +35,6 @@ from panto.conversation import ContentBlock, ContentBlockType
 from panto.errors import ErrorKind
 from panto.events import ContentDelta
 from panto.usage import Usage
-
-_STOP: Final = {
-    "stop": StopReason.STOP,
-    "eos": StopReason.STOP,  # Together
-    "end_turn": StopReason.STOP,
-    "stop_sequence": StopReason.STOP,
-    "length": StopReason.LENGTH,
-    "max_tokens": StopReason.LENGTH,
-    "model_length": StopReason.LENGTH,  # Mistral
-    "model_context_window_exceeded": StopReason.LENGTH,
-    "tool_calls": StopReason.TOOL_USE,
-    "function_call": StopReason.TOOL_USE,
-    "tool_use": StopReason.TOOL_USE,
-    "content_filter": StopReason.CONTENT_FILTER,
-    "safety": StopReason.CONTENT_FILTER,  # Google
-    "sensitive": StopReason.CONTENT_FILTER,  # Z.ai
-    "refusal": StopReason.REFUSAL,
-}
-
-_FAILED: Final = {
-    # A finish reason that means that the host gave up.
-    "error": ErrorKind.SERVER,  # OpenRouter, Mistral
-    "network_error": ErrorKind.SERVER,  # Z.ai
-    "insufficient_system_resource": ErrorKind.OVERLOADED,  # DeepSeek
-}
 
 _EARLY: Final = "the stream ended early, without a finish reason and without [DONE]"
 _FIELD: Final = re.compile(rb"(?:data|event|id|retry)\b|:|(?:d|da|dat|e|ev|eve|even|i|r|re|ret|retr)\Z")  # torn, too
@@ -143,7 +119,7 @@ class ChatDecoder:
 
     def answer(self) -> Answer:
         """See `Decoder.answer`."""
-        stop = StopReason.UNKNOWN if self._finish is None else _STOP.get(self._finish.lower(), StopReason.UNKNOWN)
+        stop = StopReason.UNKNOWN if self._finish is None else STOP.get(self._finish.lower(), StopReason.UNKNOWN)
         if self._refused:
             stop = StopReason.REFUSAL
         elif stop is StopReason.UNKNOWN and self._calls.open:
@@ -395,7 +371,7 @@ class ChatDecoder:
             self._fail(Failure.of(ErrorKind.STREAM_ENDED, _EARLY, 200))
         elif self._finish is None and self._marked and any(map(_is_cut, self._calls.open)):
             self._fail(Failure.of(ErrorKind.STREAM_ENDED, "the stream ended within the arguments of a tool call", 200))
-        elif self._finish is not None and (kind := _FAILED.get(self._finish.lower())) is not None:
+        elif self._finish is not None and (kind := FAILED.get(self._finish.lower())) is not None:
             self._fail(Failure.of(kind, f"the provider ended its answer with {self._finish!r}", 200))
 
     def _fail(self, failure: Failure) -> None:

@@ -42,8 +42,10 @@ _AUDIO: Final = (("prompt_tokens_details", "audio_tokens"), ("prompt_audio_secon
 def read_usage(told: dict[str, object]) -> Usage | None:
     """The counters in a `usage` object, or `None` where it tells none.
 
-    >>> read_usage({"prompt_tokens": 20, "prompt_tokens_details": {"cached_tokens": 16}, "completion_tokens": 5})
-    Usage(input_tokens=4, output_tokens=5, cache_read_tokens=16)
+    >>> told = {"prompt_tokens": 20, "prompt_tokens_details": {"cached_tokens": 16}}
+    >>> usage = read_usage(told)
+    >>> (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
+    (4, 16, None)
     """
     prompt, completion, total = (_told(told, where) for where in (_PROMPT, _COMPLETION, _TOTAL))
     reasoning = _told(told, _REASONING)
