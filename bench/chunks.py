@@ -17,6 +17,7 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import msgspec
 
@@ -61,7 +62,7 @@ def serve(port: multiprocessing.connection.Connection, body: bytes) -> None:
                 request += peer.recv(65536)
             _, _, rest = request.partition(b"\r\n\r\n")
             length = int(
-                next(l for l in request.lower().split(b"\r\n") if l.startswith(b"content-length")).split(b":")[1]
+                next(x for x in request.lower().split(b"\r\n") if x.startswith(b"content-length")).split(b":")[1]
             )
             while len(rest) < length:
                 rest += peer.recv(65536)
@@ -192,9 +193,9 @@ def main() -> int:
         server.start()
         port = ours.recv()
         agent_sync(port, kind)  # imports and connections are not what is measured
-        rows = {
-            "sync": (lambda: floor_sync(port, kind), lambda: agent_sync(port, kind)),
-            "async": (lambda: run_async(floor_async, port, kind), lambda: run_async(agent_async, port, kind)),
+        rows: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
+            "sync": (partial(floor_sync, port, kind), partial(agent_sync, port, kind)),
+            "async": (partial(run_async, floor_async, port, kind), partial(run_async, agent_async, port, kind)),
         }
         for colour, (floor, agent) in rows.items():
             least = best(options.rounds, options.chunks, floor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -14,16 +15,16 @@ import panto
 DOCS = Path(__file__).parents[1] / "docs"
 
 SURFACE = """
-APIStyle Agent Allow AmbiguousSession AnthropicMessagesConfig Ask AsyncAgent AsyncStream BlockComplete BlockStart Change
-ChatCompat CompactionConfig CompactionSummaryBlock Config ContextUsage ConfigError ContentBlock ContentBlockType ContentDelta
-ContextOverflowError Conversation Deny ErrorKind Event FileSystemJSONLStore Hooks JSON Limits MediaBlock MediaPart
-MemoryStore Message MessageComplete MessageRole NullStore OpaqueBlock OpenAIChatConfig PantoError Pause
-PersistentMessage Problem ProviderConfig ProviderError ProviderRetry ProviderRetryInfo ReasoningEffort ResultPart
-ResultPartStored ResultParts RetryConfig Session SessionBusy SessionError SessionInfo SessionNotFound SessionStore State
-StateError StopReason StoreError StoredMediaPart Stream SystemBlock SystemMode TextPart TextualBlock ThinkingBlock
-Timeouts Tool ToolCall ToolCallResult ToolContext ToolDecl ToolDetails ToolDispatchComplete ToolDispatchStart
-ToolNameError ToolProgress ToolResultBlock ToolSource ToolUseBlock Transport TurnComplete Usage UserMessage WireIdentity
-deinit estimate_tokens effective_system_blocks init match
+APIStyle Agent Allow AmbiguousSession AnthropicMessagesConfig Ask AsyncAgent AsyncStream BlockComplete BlockStart
+Change ChatCompat CompactionConfig CompactionSummaryBlock Config ContextUsage ConfigError ContentBlock
+ContentBlockType ContentDelta ContextOverflowError Conversation Deny ErrorKind Event FileSystemJSONLStore Hooks JSON
+Limits MediaBlock MediaPart MemoryStore Message MessageComplete MessageRole NullStore OpaqueBlock OpenAIChatConfig
+PantoError Pause PersistentMessage Problem ProviderConfig ProviderError ProviderRetry ProviderRetryInfo
+ReasoningEffort ResultPart ResultPartStored ResultParts RetryConfig Session SessionBusy SessionError SessionInfo
+SessionNotFound SessionStore State StateError StopReason StoreError StoredMediaPart Stream SystemBlock SystemMode
+TextPart TextualBlock ThinkingBlock Timeouts Tool ToolCall ToolCallResult ToolContext ToolDecl ToolDetails
+ToolDispatchComplete ToolDispatchStart ToolNameError ToolProgress ToolResultBlock ToolSource ToolUseBlock Transport
+TurnComplete Usage UserMessage WireIdentity deinit estimate_tokens effective_system_blocks init match
 """
 
 
@@ -36,6 +37,12 @@ def test_each_public_name_can_be_had_and_has_its_place_in_the_docs(name: str) ->
     assert getattr(panto, name) is getattr(panto, name)
     pages = [page.name for page in DOCS.glob("*.md") if re.search(rf"`(panto\.)?{name}\b", page.read_text("utf-8"))]
     assert pages, f"no page in docs/ tells of `{name}`"
+
+
+def test_type_checkers_see_the_very_names_that_can_be_had() -> None:
+    tree = ast.parse(Path(panto.__file__).read_text("utf-8"))
+    seen = {alias.asname for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert seen == set(panto.__all__)
 
 
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:

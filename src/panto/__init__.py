@@ -128,11 +128,11 @@ _HOMES: dict[str, str] = {
 
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted(_HOME_OF)  # pyright: ignore[reportUnsupportedDunderAll]
-
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used (PEP 562)."""
+    if name == "__all__":
+        return sorted(_HOME_OF)
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'panto' has no attribute {name!r}")

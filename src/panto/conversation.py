@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import enum
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
@@ -277,7 +277,7 @@ class Conversation:
     __slots__ = ("__weakref__", "messages", "metadata")
 
     def __init__(self, metadata: str | None = None, messages: Iterable[Message] = ()) -> None:
-        self.metadata = metadata
+        self.metadata: str | None = metadata
         self.messages: list[Message] = list(messages)
 
     def add_user_message(self, text: str, media: Sequence[MediaPart] = (), metadata: str | None = None) -> None:
@@ -321,7 +321,7 @@ class Conversation:
             return NotImplemented
         return self.metadata == other.metadata and self.messages == other.messages
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Conversation({len(self.messages)} messages)"

@@ -33,9 +33,9 @@ class Offer:
     """The tools of one provider call: declarations in a stable order, and who answers to each name."""
 
     def __init__(self, decls: Sequence[ToolDecl], runners: Mapping[str, Tool | ToolSource]) -> None:
-        self.decls = tuple(decls)
-        self.runners = runners
-        self.names = NameTable([("", decl.name) for decl in self.decls])
+        self.decls: tuple[ToolDecl, ...] = tuple(decls)
+        self.runners: Mapping[str, Tool | ToolSource] = runners
+        self.names: NameTable = NameTable([("", decl.name) for decl in self.decls])
 
 
 class Engine:
@@ -46,10 +46,10 @@ class Engine:
             raise ConfigError(f"config is a panto.Config, not {type(config).__name__}")
         if not isinstance(session, Session):
             raise ConfigError("session is a panto.Session: take one from store.create(), resolve() or latest()")
-        self.config = config
-        self.session = session
-        self.hooks = hooks
-        self.given = conversation
+        self.config: Config = config
+        self.session: Session = session
+        self.hooks: Hooks = hooks
+        self.given: Conversation | None = conversation
         self.loaded: Conversation | None = None
         self.tools: dict[str, Tool | ToolSource] = {}
         self._pending: list[PersistentMessage] = []

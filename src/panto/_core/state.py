@@ -75,7 +75,7 @@ class StateCell:
     __slots__ = ("value",)
 
     def __init__(self) -> None:
-        self.value = State.IDLE
+        self.value: State = State.IDLE
 
     def move(self, to: State) -> None:
         """Go to `to`; staying is no move."""

@@ -70,7 +70,7 @@ class Guard:
         self._open: weakref.ref[Lifecycle] | None = None
         self._busy: str | None = None
         self._orphan: Plan[None] | None = None
-        self.closed = False
+        self.closed: bool = False
 
     @property
     def stream(self) -> Lifecycle | None:
