@@ -319,7 +319,8 @@ print(locale.getencoding())
 @pytest.mark.parametrize("locale", ["C", "en_US.ISO-8859-1"])
 def test_SE_09_sessions_are_utf_8_whatever_the_locale(tmp_path, locale):
     environment = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    command = [sys.executable, "-X", "warn_default_encoding", "-W", "error::EncodingWarning", "-c", ELSEWHERE, tmp_path]
+    strict = ["-X", "warn_default_encoding", "-W", "error::EncodingWarning"]
+    command = [sys.executable, *strict, "-c", ELSEWHERE, tmp_path]
     done = subprocess.run(
         command, env=environment, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", timeout=60
     )

@@ -5,6 +5,8 @@ Law: a tail is small whatever the messages are, and the last one of a session te
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from panto.config import WireIdentity
@@ -15,6 +17,9 @@ __all__ = ["WORDS", "Tail", "is_compaction", "words_of"]
 
 WORDS = 200
 """So many characters of the last user words are kept."""
+
+
+_LONE = re.compile("[\ud800-\udfff]")
 
 
 class Tail(msgspec.Struct, frozen=True, gc=False):
@@ -59,7 +64,7 @@ def words_of(message: Message) -> str:
     if message.role is not MessageRole.USER or not (text := message.text):
         return ""
     words = " ".join(text[: 8 * WORDS].split())[:WORDS]
-    return words.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return _LONE.sub("\ufffd", words)
 
 
 def is_compaction(message: Message) -> bool:

@@ -229,7 +229,7 @@ class FileSystemJSONLStore:
         try:
             state.mark = _jsonl_file.append(path, _lines(batch), state.mark, self._fsync, self._lock_timeout)
         except (StoreError, SessionBusy) as error:
-            state.unsure = isinstance(error.__cause__, OSError) and state.mark is not None
+            state.unsure = isinstance(error.__cause__, OSError)
             raise
         state.unsure = False
 
@@ -243,6 +243,7 @@ class FileSystemJSONLStore:
                 there = replay(file).ids
         except OSError:
             return batch
+        state.ids |= there
         return [record for record in batch if record.id not in there]
 
     # ------------------------------------------------------------ rooms
