@@ -9,12 +9,46 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .clock import FakeClock as FakeClock
+    from .requests import RecordedRequest as RecordedRequest
+    from .requests import assert_request as assert_request
+    from .requests import first_difference as first_difference
+    from .script import Answer as Answer
+    from .script import Step as Step
+    from .script import call as call
+    from .script import drop as drop
+    from .script import fail as fail
+    from .script import overflow as overflow
+    from .script import raw as raw
+    from .script import say as say
+    from .script import think as think
+    from .script import wait as wait
+    from .scripted import ScriptedProvider as ScriptedProvider
+    from .scripted import ScriptError as ScriptError
+    from .server import ScriptedServer as ScriptedServer
     from .store_conformance import StoreCheck as StoreCheck
     from .store_conformance import check_store as check_store
     from .store_conformance import check_store_async as check_store_async
     from .store_conformance import store_checks as store_checks
 
 _HOMES = {
+    "FakeClock": "clock",
+    "RecordedRequest": "requests",
+    "assert_request": "requests",
+    "first_difference": "requests",
+    "Answer": "script",
+    "Step": "script",
+    "call": "script",
+    "drop": "script",
+    "fail": "script",
+    "overflow": "script",
+    "raw": "script",
+    "say": "script",
+    "think": "script",
+    "wait": "script",
+    "ScriptError": "scripted",
+    "ScriptedProvider": "scripted",
+    "ScriptedServer": "server",
     "StoreCheck": "store_conformance",
     "check_store": "store_conformance",
     "check_store_async": "store_conformance",
@@ -22,7 +56,29 @@ _HOMES = {
 }
 """Name -> module. A new name is one line here, one above and one below."""
 
-__all__ = ["StoreCheck", "check_store", "check_store_async", "store_checks"]
+__all__ = [
+    "Answer",
+    "FakeClock",
+    "RecordedRequest",
+    "ScriptError",
+    "ScriptedProvider",
+    "ScriptedServer",
+    "Step",
+    "StoreCheck",
+    "assert_request",
+    "call",
+    "check_store",
+    "check_store_async",
+    "drop",
+    "fail",
+    "first_difference",
+    "overflow",
+    "raw",
+    "say",
+    "store_checks",
+    "think",
+    "wait",
+]
 
 
 def __getattr__(name: str) -> object:
