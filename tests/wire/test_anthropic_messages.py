@@ -465,6 +465,8 @@ def test_calls_of_a_history_without_tools_are_still_declared_and_cannot_be_made(
     request = body(wire(), user("Go"), assistant(call("c1", name="gone.tool")), user(result("c1")), tools=[])
     assert [t["name"] for t in request["tools"]] == ["gone_tool"]
     assert request["tool_choice"] == {"type": "none"}
+    other = body(wire(model="m"), user("Go"), assistant(call("c1", name="gone.tool")), user(result("c1")), tools=[])
+    assert not {"tools", "tool_choice"} & set(other)
 
 
 def test_em_05_lone_surrogates_never_raise_and_pairs_are_joined() -> None:

@@ -303,6 +303,7 @@ def test_us_02_cached_tokens_are_beside_the_input_and_nothing_is_subtracted() ->
     }
     told |= {"cache_creation": {"ephemeral_5m_input_tokens": 1000, "ephemeral_1h_input_tokens": 2000}}
     usage = answer(begin(**told), text(0, "Hi"), end(usage={"output_tokens": 40})).usage
+    assert usage is not None
     assert usage == Usage(12, 40, 90000, 3000, 2000)
     assert usage.context_tokens == 93052
 
@@ -592,7 +593,8 @@ def test_sse_11_one_very_long_line_is_read() -> None:
 _scraps = st.one_of(
     st.sampled_from(STREAM.split(b"\n\n")).map(lambda block: block + b"\n\n"),
     st.binary(max_size=30),
-    st.sampled_from([b'data: {"type":"error"}\n\n', b"data: [DONE]\n\n", b"data: null\n\n", b"data: [[\n\n", b"{", b"<"]),
+    st.sampled_from([b'data: {"type":"error"}\n\n', b"data: [DONE]\n\n", b"data: null\n\n", b"data: [[\n\n"]),
+    st.sampled_from([b"{", b"<", b"\r", b": x\n"]),
     st.dictionaries(
         st.sampled_from(["type", "index", "delta", "content_block", "usage", "message", "error"]),
         st.sampled_from(["content_block_start", "content_block_delta", "message_delta", 0, -1, None, [], {}, True,

@@ -231,7 +231,7 @@ class MessagesWire:
     def _stubs(self, messages: Sequence[Sendable]) -> list[str]:
         """The tools to declare where none is left: Anthropic refuses calls in a history without any tool.
 
-        ("Requests which include `tool_use` or `tool_result` blocks must define tools"; unregistering the last tool would
+        ("Requests which include `tool_use` or `tool_result` blocks must define tools": unregistering the last one would
         end the session.) Other servers do not, and some read answers worse when tools are declared.
         """
         if "claude" not in self._config.model.lower():
