@@ -278,6 +278,9 @@ def deinit() -> None:
         held.transport.shut()
 
 
+atexit.register(deinit)
+
+
 def resolve_timeouts(own: Timeouts | None) -> Timeouts:
     """A provider's own timeouts, or else those of `init`."""
     return _process.settings.timeouts if own is None else own
@@ -304,7 +307,6 @@ def sync_transport() -> Transport:
     with process.lock:
         if process.sync is None:
             process.sync = Urllib3Transport(process.settings)
-            atexit.register(deinit)
         return process.sync
 
 

@@ -24,7 +24,7 @@ from panto.config import Timeouts
 from panto.errors import ConfigError, ErrorKind
 
 from .http import Settings, TransportError
-from .http_faults import Phase, Way, bare, closed, fault
+from .http_faults import Phase, Way, bare, closed, fault, inside
 from .http_route import Address, parse, proxy_for, secrets_of, tls_context, trust, trusted
 
 if TYPE_CHECKING:
@@ -149,10 +149,10 @@ def _fault(error: Exception, way: Way) -> TransportError:
         case aiohttp.ConnectionTimeoutError():
             way.phase = Phase.CONNECT
             return fault(error, way, kind=ErrorKind.TIMEOUT)
-        case aiohttp.ClientPayloadError() if _inside(error, ContentEncodingError):
+        case aiohttp.ClientPayloadError() if _wraps(error, ContentEncodingError):
             words = f"the compressed answer of {way.host} cannot be decoded"
             return fault(error, way, kind=ErrorKind.PROTOCOL, words=words)
-        case aiohttp.ClientPayloadError() if _inside(error, TransferEncodingError):
+        case aiohttp.ClientPayloadError() if _wraps(error, TransferEncodingError):
             cut = "Not enough data" in str(error)
             return fault(error, way, kind=ErrorKind.CONNECTION if cut else ErrorKind.PROTOCOL)
         case aiohttp.ClientResponseError() | HttpProcessingError():
@@ -168,8 +168,8 @@ def _unanswered(error: Exception) -> bool:
     return isinstance(error, aiohttp.ClientOSError) and not isinstance(error, aiohttp.ClientConnectorError)
 
 
-def _inside(error: BaseException, kind: type[BaseException]) -> bool:
-    return any(isinstance(one, kind) for one in (error.__cause__, error.__context__))
+def _wraps(error: BaseException, kind: type[BaseException]) -> bool:
+    return any(isinstance(one, kind) for one in inside(error))
 
 
 class AioTransport:
@@ -210,8 +210,9 @@ class AioTransport:
         options: dict[str, Any] = {}
         if proxy is not None and not proxy.scheme.startswith("socks"):
             options["proxy"] = yarl.URL(proxy.public, encoded=True)
-            if proxy.basic is not None:
-                options["proxy_headers"] = {"proxy-authorization": proxy.basic()}
+            if proxy.basic is not None:  # a tunnel hides the request, and its headers, from the proxy
+                told = options.setdefault("proxy_headers", {}) if target.scheme == "https" else sent
+                told["proxy-authorization"] = proxy.basic()
         if target.scheme == "https" or (proxy is not None and proxy.scheme == "https"):
             options["ssl"] = tls_context(trusts)
         limits = aiohttp.ClientTimeout(

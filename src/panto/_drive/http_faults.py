@@ -56,7 +56,7 @@ def fault(error: BaseException, way: Way, *, kind: ErrorKind | None = None, word
 
     An HTTP library's file gives `kind` and `words` where only it can know; else the innermost exception decides.
     """
-    inner = list(_inside(error))
+    inner = list(inside(error))
     secrets = way.secrets()
     if kind is None:
         kind = _kind(inner)
@@ -79,7 +79,7 @@ def bare(error: BaseException) -> BaseException:
     return error.with_traceback(None)
 
 
-def _inside(error: BaseException) -> Iterator[BaseException]:
+def inside(error: BaseException) -> Iterator[BaseException]:
     """The exception and all that it wraps, in whatever way its library does so."""
     todo: list[BaseException] = [error]
     seen: set[int] = set()
@@ -108,7 +108,8 @@ _TABLE: list[tuple[tuple[type[BaseException], ...], ErrorKind]] = [
 
 
 def _certificate(way: Way, inner: list[BaseException]) -> str:
-    why = next((str(one.verify_message) for one in inner if isinstance(one, ssl.SSLCertVerificationError)), "")
+    told = (str(getattr(one, "verify_message", "")) for one in inner)  # aiohttp's kinds of these lack what ssl's have
+    why = next(filter(None, told), "")
     return (
         f"certificate verification failed for {way.host}"
         + (f": {why.rstrip('.')}" if why else "")
@@ -135,9 +136,9 @@ def _connection(way: Way, inner: list[BaseException]) -> str:
             if any(isinstance(one, socket.gaierror) for one in plain):
                 name = way.proxy or way.target
                 return f"the name {name.host!r} cannot be resolved; check the host, and the network"
-            tls = next((one for one in plain if isinstance(one, ssl.SSLError)), None)
-            if tls is not None:
-                return f"no TLS connection to {way.host}: {tls.reason or tls}"
+            told = [str(getattr(one, "reason", None) or "") for one in plain if isinstance(one, ssl.SSLError)]
+            if told:
+                return f"no TLS connection to {way.host}: {next(filter(None, told), 'the handshake failed')}"
             return f"cannot connect to {way.host}" + (_because(plain) or f": {inner[0]}")
         case Phase.HEADERS:
             return f"{way.host} closed the connection before it answered" + _because(plain)

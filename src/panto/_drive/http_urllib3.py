@@ -21,7 +21,7 @@ from panto.config import Timeouts
 from panto.errors import ConfigError, ErrorKind
 
 from .http import Settings, TransportError
-from .http_faults import Phase, Way, bare, closed, fault
+from .http_faults import Phase, Way, bare, closed, fault, inside
 from .http_route import Address, Trust, parse, proxy_for, secrets_of, tls_context, trust, trusted
 from .http_urllib3_pool import READ, Body, Exchange, make_manager
 
@@ -106,6 +106,9 @@ class Urllib3Response:
         self.close()
 
 
+_GARBLED = (http.client.BadStatusLine, http.client.LineTooLong, http.client.UnknownProtocol, ValueError)
+
+
 def _fault(error: Exception, way: Way) -> TransportError:
     if isinstance(error, DecodeError):
         words = f"the compressed answer of {way.host} cannot be decoded"
@@ -119,9 +122,7 @@ def _fault(error: Exception, way: Way) -> TransportError:
         return fault(error, way, kind=ErrorKind.CONNECTION)
     if isinstance(error, urllib3.exceptions.TimeoutError):
         return fault(error, way, kind=ErrorKind.TIMEOUT)
-    garbled = (http.client.BadStatusLine, http.client.LineTooLong, http.client.UnknownProtocol, ValueError)
-    inner_errors = [error, *error.args, error.__cause__, error.__context__]
-    if any(isinstance(one, garbled) and not isinstance(one, ConnectionError) for one in inner_errors):
+    if any(isinstance(one, _GARBLED) and not isinstance(one, OSError) for one in inside(error)):
         return fault(error, way, kind=ErrorKind.PROTOCOL)
     return fault(error, way)
 
