@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from .faces import FACES, Face
+from .stage import Stage
 
 IN_CI = os.environ.get("CI") == "true"
 
@@ -92,6 +93,14 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 def face(request: pytest.FixtureRequest) -> Iterator[Face]:
     """Each colour in turn."""
     made = FACES[request.param]()
+    yield made
+    made.end()
+
+
+@pytest.fixture(params=["memory", "loopback"])
+def stage(request: pytest.FixtureRequest, face: Face) -> Iterator[Stage]:
+    """A stage for whole runs, in each colour, in process and over real sockets."""
+    made = Stage(face, request.param)
     yield made
     made.end()
 
