@@ -14,6 +14,7 @@ from ._core.effects import Effect, Plan, resume
 from ._core.engine import Engine
 from ._core.state import State, StateCell
 from ._drive import http, sync
+from ._drive.clock import clock_of
 from ._drive.lifecycle import Guard, Lifecycle
 from ._drive.portal import Portal
 from .config import Config
@@ -131,6 +132,7 @@ class Agent:
         self._portal = Portal()
         own = None if transport is None else http.as_transport(transport)
         self._transport = (lambda: own) if own is not None else http.sync_transport
+        self._clock = clock_of(own)
         weakref.finalize(self, self._portal.close)
         sync.drive(self._engine.load(), self._driver())
 
@@ -234,7 +236,7 @@ class Agent:
         return f"<Agent of {self._engine.config.provider.model} in session {self.session_id}>"
 
     def _driver(self) -> sync.Driver:
-        return sync.Driver(self._transport, self._portal)
+        return sync.Driver(self._transport, self._portal, self._clock)
 
     def _call(self, what: str, plan: Plan[T]) -> T:
         self._guard.begin_call(what)

@@ -13,6 +13,7 @@ from ._core.effects import Effect, Plan, resume
 from ._core.engine import Engine
 from ._core.state import State, StateCell
 from ._drive import aio, http
+from ._drive.clock import clock_of
 from ._drive.lifecycle import Guard, Lifecycle
 from .config import Config
 from .conversation import Conversation, SystemMode, UserMessage
@@ -111,6 +112,7 @@ class AsyncAgent:
         self._engine = Engine(config, session, conversation, hooks)
         self._guard = Guard()
         self._own = None if transport is None else http.as_async_transport(transport)
+        self._clock = clock_of(self._own)
         self._held: http.AsyncTransport | None = None
 
     # ---- runs
@@ -217,7 +219,7 @@ class AsyncAgent:
         return self._held
 
     def _driver(self) -> aio.Driver:
-        return aio.Driver(self._transport)
+        return aio.Driver(self._transport, self._clock)
 
     async def _call(self, what: str, plan: Plan[T]) -> T:
         self._guard.begin_call(what)

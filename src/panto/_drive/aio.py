@@ -38,7 +38,8 @@ from panto._core.engine import in_memory
 from panto.tools import Tool
 
 from . import http, jobs
-from .world import INSTANT, as_plan_error, outgoing, reply_of
+from .clock import Clock, current
+from .world import as_plan_error, instant, outgoing, reply_of
 
 T = TypeVar("T")
 
@@ -47,10 +48,12 @@ CLOSING_SECONDS = 10.0
 
 
 class Driver:
-    """Performs effects for one stream or call."""
+    """Performs effects for one stream or call, by the given clock or that of the process."""
 
-    def __init__(self, transport: Callable[[], http.AsyncTransport]) -> None:
+    def __init__(self, transport: Callable[[], http.AsyncTransport], clock: Clock | None = None) -> None:
         self._transport = transport
+        self._clock = current() if clock is None else clock
+        self._instant = instant(self._clock)
         self._response: http.AsyncResponse | None = None
         self._batch: _Batch | None = None
         self.writing: asyncio.Future[None] | None = None
@@ -58,7 +61,7 @@ class Driver:
             Open: self._open,
             Recv: self._recv,
             CloseResponse: self._close_response,
-            Sleep: lambda effect: asyncio.sleep(cast(Sleep, effect).seconds),
+            Sleep: lambda effect: self._clock.sleep_async(cast(Sleep, effect).seconds),
             StartTools: self._start_tools,
             NextSignal: self._next_signal,
             StopTools: self._stop_tools,
@@ -69,8 +72,8 @@ class Driver:
     async def perform(self, effect: Effect[object]) -> object:
         """The reply to `effect`; raises what is to be thrown into the plan."""
         kind = type(effect)
-        if (instant := INSTANT.get(kind)) is not None:
-            return instant()
+        if (at_once := self._instant.get(kind)) is not None:
+            return at_once()
         try:
             return await self._table[kind](effect)
         except http.TransportError as error:
@@ -124,7 +127,7 @@ class Driver:
         return reply_of(call, returned)
 
     async def _start_tools(self, effect: Effect[object]) -> None:
-        self._batch = _Batch(cast(StartTools, effect).jobs)
+        self._batch = _Batch(cast(StartTools, effect).jobs, self._clock)
 
     async def _next_signal(self, effect: Effect[object]) -> Signal:
         assert self._batch is not None
@@ -140,7 +143,8 @@ class Driver:
 class _Batch:
     """Jobs that run beside each other, each a task; blocking functions in a thread of their own."""
 
-    def __init__(self, todo: tuple[Job, ...]) -> None:
+    def __init__(self, todo: tuple[Job, ...], clock: Clock) -> None:
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._signals: asyncio.Queue[Signal | BaseException] = asyncio.Queue()
         self._stopped = False
@@ -175,7 +179,7 @@ class _Batch:
         return progress
 
     async def _work(self, at: int, job: Job, context: jobs.Context) -> None:
-        limit = asyncio.timeout(job.timeout or None)
+        limit = self._clock.limit(job.timeout)
         try:
             try:
                 async with limit:
@@ -193,7 +197,8 @@ class _Batch:
             return
         if limit.expired():
             context.cancel()
-        self._signals.put_nowait(Finished(at, results))
+        # After whatever progress it told, which may still be on its way through the loop.
+        self._loop.call_soon(self._signals.put_nowait, Finished(at, results))
 
 
 async def _called(job: Job, context: jobs.Context) -> object:

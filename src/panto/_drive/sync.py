@@ -9,7 +9,6 @@ import contextvars
 import inspect
 import queue
 import threading
-import time
 from collections.abc import Callable
 from typing import TypeVar, cast
 
@@ -36,25 +35,28 @@ from panto._core.effects import (
 )
 
 from . import http, jobs
+from .clock import Clock, current
 from .portal import Portal
-from .world import INSTANT, as_plan_error, outgoing, reply_of
+from .world import as_plan_error, instant, outgoing, reply_of
 
 T = TypeVar("T")
 
 
 class Driver:
-    """Performs effects for one stream or call."""
+    """Performs effects for one stream or call, by the given clock or that of the process."""
 
-    def __init__(self, transport: Callable[[], http.Transport], portal: Portal) -> None:
+    def __init__(self, transport: Callable[[], http.Transport], portal: Portal, clock: Clock | None = None) -> None:
         self._transport = transport
         self._portal = portal
+        self._clock = current() if clock is None else clock
+        self._instant = instant(self._clock)
         self._response: http.Response | None = None
         self._batch: _Batch | None = None
         self._table: dict[type[Effect[object]], Callable[[Effect[object]], object]] = {
             Open: self._open,
             Recv: self._recv,
             CloseResponse: self._close_response,
-            Sleep: lambda effect: time.sleep(cast(Sleep, effect).seconds),
+            Sleep: lambda effect: self._clock.sleep(cast(Sleep, effect).seconds),
             StartTools: self._start_tools,
             NextSignal: lambda effect: self._batch.next() if self._batch else None,
             StopTools: lambda effect: self._stop_tools(),
@@ -65,8 +67,8 @@ class Driver:
     def perform(self, effect: Effect[object]) -> object:
         """The reply to `effect`; raises what is to be thrown into the plan."""
         kind = type(effect)
-        if (instant := INSTANT.get(kind)) is not None:
-            return instant()
+        if (at_once := self._instant.get(kind)) is not None:
+            return at_once()
         try:
             return self._table[kind](effect)
         except http.TransportError as error:
@@ -105,7 +107,7 @@ class Driver:
         return reply_of(call, returned)
 
     def _start_tools(self, effect: Effect[object]) -> None:
-        self._batch = _Batch(cast(StartTools, effect).jobs, self._portal)
+        self._batch = _Batch(cast(StartTools, effect).jobs, self._portal, self._clock)
 
     def _stop_tools(self) -> None:
         batch, self._batch = self._batch, None
@@ -116,14 +118,14 @@ class Driver:
 class _Batch:
     """Jobs that run beside each other, each in a thread of its own."""
 
-    def __init__(self, todo: tuple[Job, ...], portal: Portal) -> None:
+    def __init__(self, todo: tuple[Job, ...], portal: Portal, clock: Clock) -> None:
         self._portal = portal
+        self._clock = clock
         self._signals: queue.SimpleQueue[Signal | BaseException] = queue.SimpleQueue()
         self._jobs = todo
         self._open = set(range(len(todo)))
         self._contexts: list[jobs.Context] = []
-        now = time.monotonic()
-        self._deadlines = [now + job.timeout if job.timeout else float("inf") for job in todo]
+        self._timers = [clock.timer(job.timeout, self._signals) for job in todo]
         for at, job in enumerate(todo):
             context = jobs.Context(job.calls[0], lambda text, at=at: self._signals.put(Progress(at, text)))  # type: ignore[misc]
             self._contexts.append(context)
@@ -133,15 +135,11 @@ class _Batch:
     def next(self) -> Signal:
         """Wait for the next signal; a job that is over its time has timed out and is waited for no longer."""
         while True:
-            soonest = min((self._deadlines[at] for at in self._open), default=float("inf"))
-            left = soonest - time.monotonic()
+            soonest = min((self._timers[at].at for at in self._open), default=float("inf"))
             try:
-                # A wait without end could not be interrupted on every platform.
-                signal = self._signals.get(timeout=max(0.0, min(left, 3600.0)))
+                signal = self._clock.get(self._signals, soonest)
             except queue.Empty:
-                if left > 0:
-                    continue
-                at = min(self._open, key=lambda at: self._deadlines[at])
+                at = min(self._open, key=lambda at: self._timers[at].at)
                 self._contexts[at].cancel()
                 signal = Finished(at, jobs.timed_out(self._jobs[at]))
             if isinstance(signal, BaseException):
@@ -150,12 +148,15 @@ class _Batch:
                 continue  # said after it had timed out
             if isinstance(signal, Finished):
                 self._open.discard(signal.job)
+                self._timers[signal.job].cancel()
             return signal
 
     def stop(self) -> None:
         """Tell every job that nobody waits any more."""
         for context in self._contexts:
             context.cancel()
+        for timer in self._timers:
+            timer.cancel()
 
     def _work(self, at: int, job: Job, context: jobs.Context) -> None:
         try:
@@ -166,7 +167,7 @@ class _Batch:
                 returned = future.result(job.timeout or None)
             results = jobs.results(job, context, returned)
         except TimeoutError as error:
-            late = time.monotonic() >= self._deadlines[at]
+            late = self._clock.monotonic() >= self._timers[at].at
             results = jobs.timed_out(job) if late else jobs.failure(job, error)
         except BaseException as error:
             if not isinstance(error, (Exception, *jobs.cancellations())):

@@ -6,7 +6,6 @@ Law: a key leaves its `Secret` here, on its way into the transport, and nowhere 
 from __future__ import annotations
 
 import os
-import random
 import time
 from collections.abc import Callable
 
@@ -15,6 +14,7 @@ from panto._wire.protocol import HTTPRequest
 from panto.config import Secret, clean_key
 from panto.errors import ConfigError
 
+from .clock import Clock
 from .http import TransportError
 
 
@@ -28,12 +28,9 @@ def new_id() -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-INSTANT: dict[type[Effect[object]], Callable[[], object]] = {
-    Now: time.time,
-    NewId: new_id,
-    Jitter: random.random,
-}
-"""Effects whose reply takes no waiting."""
+def instant(clock: Clock) -> dict[type[Effect[object]], Callable[[], object]]:
+    """The effects whose reply takes no waiting, and what gives it."""
+    return {Now: clock.time, NewId: new_id, Jitter: clock.chance}
 
 
 def outgoing(effect: Open) -> tuple[str, dict[str, str], bytes]:
