@@ -260,7 +260,8 @@ def test_an_adaptive_model_gets_the_adaptive_form_and_an_effort_it_knows() -> No
     ],
 )
 def test_off_turns_thinking_off_in_the_way_the_model_understands(model: str, thinking: object, output: object) -> None:
-    request = body(wire(model=model, reasoning="off"))
+    # Over a host of its own, which is not told of `block_binding`: see the test of that.
+    request = body(wire(model=model, reasoning="off", base_url="https://gateway.example.com"))
     assert (request.get("thinking"), request.get("output_config")) == (thinking, output)
 
 
@@ -578,3 +579,17 @@ def test_every_effort_makes_a_request_for_every_kind_of_model() -> None:
             request = body(wire(model=model, reasoning=effort))
             budget = (request.get("thinking") or {}).get("budget_tokens", 1024)
             assert 1024 <= budget < request["max_tokens"]
+
+
+@pytest.mark.parametrize("model", ["claude-fable-5-1", "claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5"])
+def test_models_that_bind_thinking_to_its_history_are_told_to_drop_what_an_edit_unbound(model: str) -> None:
+    at_home = wire(model=model, base_url="https://api.anthropic.com")
+    sent = at_home.request((), (), [], first=True, key=None)
+    thinking = json.loads(sent.body)["thinking"]
+    assert thinking["type"] == "adaptive"
+    assert thinking["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
+    assert "thinking-binding-controls-2026-08-01" in str(sent.headers["anthropic-beta"])
+    elsewhere = wire(model=model, base_url="https://gateway.example.com")
+    other = elsewhere.request((), (), [], first=True, key=None)
+    assert "thinking" not in json.loads(other.body)
+    assert "anthropic-beta" not in other.headers

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 from panto._data.windows import window_of
 from panto._wire.anthropic_blocks import encode, encode_content, markable
 from panto._wire.anthropic_messages_read import MessagesDecoder
-from panto._wire.anthropic_thinking import Thinking, thinker_of
+from panto._wire.anthropic_thinking import BINDING_BETA, Thinking, thinker_of
 from panto._wire.failures import Failure, classify
 from panto._wire.names import NameTable
 from panto._wire.protocol import HTTPRequest, Sendable
@@ -68,6 +68,7 @@ class MessagesWire:
         self._names = names
         self._max_tokens = max_tokens_of(config)
         self._thinker = thinker_of(config.model)
+        self._unbinds = self._thinker.bound and (urlsplit(config.base_url).hostname or "").endswith("anthropic.com")
         self._url, self._secret_url = _endpoint(config)
         self._tools: tuple[ToolDecl, ...] = ()
         self._tools_json = b"[]"
@@ -111,6 +112,8 @@ class MessagesWire:
                 headers["x-api-key"] = key
         given = {name.lower(): value for name, value in config.headers.items()}
         betas = [*config.betas, *(b.strip() for b in given.pop("anthropic-beta", "").split(",") if b.strip())]
+        if self._unbinds:
+            betas.append(BINDING_BETA)
         if betas:
             headers["anthropic-beta"] = ",".join(dict.fromkeys(betas))
         headers.update({name: Secret(value) for name, value in given.items()})
@@ -130,6 +133,8 @@ class MessagesWire:
         fields["messages"] = self._messages_json(messages)
         if choice is not None:
             fields["tool_choice"] = encode(choice)
+        if self._unbinds:
+            thinking = self._thinker.unbound(thinking)
         if thinking.field is not None:
             fields["thinking"] = encode(thinking.field)
         if thinking.effort is not None:

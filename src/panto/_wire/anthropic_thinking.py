@@ -11,6 +11,9 @@ The law: one row a kind of model, the first that fits decides; what a row says c
 - models/*/migration-guide: Opus 4.7 and later refuse `temperature` and `top_p`, and omit the text of thinking unless
   `display` asks for it; Fable, Mythos and Opus 5.5 refuse `disabled`; Sonnet 5.5 wants `between_tools` in its place;
   Opus 5.5, Sonnet 5.5, Fable and Mythos 5.1 and later refuse a forced `tool_choice` always.
+- build-with-claude/preserved-thinking/fix-bound-to-a-different-conversation: Fable and Mythos 5.1 and 5.2, Opus 5.5,
+  Sonnet 5.5 and Haiku 5.5 refuse thinking whose history was edited, for ever, unless told to drop it; they think
+  adaptively by default, so saying that changes nothing.
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ _BUDGETS: Final[dict[ReasoningEffort, int]] = {
     ReasoningEffort.XHIGH: 24_576,
     ReasoningEffort.MAX: 32_768,
 }
+
+BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
+"""The `anthropic-beta` that `block_binding` asks for."""
 
 _RANKS: Final = ("low", "medium", "high", "xhigh", "max")
 
@@ -63,6 +69,7 @@ class Thinker(msgspec.Struct, frozen=True, kw_only=True):
         display: Whether it shows its thinking only when asked to.
         sampling: Whether it takes `temperature` and `top_p` at all.
         forced: Whether it takes a `tool_choice` that forces a call at all.
+        bound: Whether it refuses thinking whose history was edited, unless told to drop it.
     """
 
     form: Literal["none", "budget", "adaptive"]
@@ -71,6 +78,7 @@ class Thinker(msgspec.Struct, frozen=True, kw_only=True):
     display: bool = False
     sampling: bool = True
     forced: bool = True
+    bound: bool = False
 
     def ask(self, effort: ReasoningEffort, max_tokens: int) -> Thinking:
         """What to say for an effort, where an answer may have `max_tokens` tokens, its thinking included."""
@@ -90,6 +98,14 @@ class Thinker(msgspec.Struct, frozen=True, kw_only=True):
         known = [e for e in self.efforts if _RANKS.index(e) <= _RANKS.index(wanted)]  # never more than was asked
         return Thinking(field, known[-1] if known else None, on=True)
 
+    def unbound(self, thinking: Thinking) -> Thinking:
+        """The same, and that thinking whose history was edited shall be dropped: no edit may end a session."""
+        field = thinking.field or {"type": "adaptive"}
+        if not self.bound or field["type"] != "adaptive":
+            return thinking
+        dropped: dict[str, JSON] = {**field, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+        return msgspec.structs.replace(thinking, field=dropped)
+
     def stop(self) -> Thinking:
         """What to say for no thinking, or as little as the model can."""
         if self.off == "never":
@@ -106,11 +122,13 @@ _ADAPTIVE_46: Final = Thinker(form="adaptive", efforts=("low", "medium", "high",
 _ADAPTIVE_47: Final = Thinker(form="adaptive", off=None, efforts=_ALL, display=True, sampling=False)
 _ADAPTIVE_5: Final = Thinker(form="adaptive", efforts=_ALL, display=True, sampling=False)
 _SONNET_55: Final = Thinker(
-    form="adaptive", off="between_tools", efforts=_ALL, display=True, sampling=False, forced=False
+    form="adaptive", off="between_tools", efforts=_ALL, display=True, sampling=False, forced=False, bound=True
 )
-_HAIKU_55: Final = Thinker(form="adaptive", efforts=_LOW_TO_HIGH, display=True, sampling=False)
+_HAIKU_55: Final = Thinker(form="adaptive", efforts=_LOW_TO_HIGH, display=True, sampling=False, bound=True)
 _ALWAYS_5: Final = Thinker(form="adaptive", off="never", efforts=_ALL, display=True, sampling=False)
-_ALWAYS_51: Final = Thinker(form="adaptive", off="never", efforts=_ALL, display=True, sampling=False, forced=False)
+_ALWAYS_51: Final = Thinker(
+    form="adaptive", off="never", efforts=_ALL, display=True, sampling=False, forced=False, bound=True
+)
 _PREVIEW: Final = Thinker(
     form="adaptive", off="never", efforts=("low", "medium", "high", "max"), display=True, sampling=False
 )
