@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx2
 
@@ -28,6 +28,8 @@ class Answer(Protocol):
 
 class Colour(Protocol):
     name: str
+    transport: Any
+    runner: asyncio.Runner | None
 
     def open(
         self, url: str, headers: Mapping[str, str] = {}, body: bytes = b"{}", timeouts: Timeouts = SHORT
@@ -44,39 +46,40 @@ def whole(answer: Answer) -> bytes:
 class _Sync:
     def __init__(self, name: str, transport: http.Transport) -> None:
         self.name = name
-        self._transport = transport
+        self.transport = transport
+        self.runner = None
 
     def open(
         self, url: str, headers: Mapping[str, str] = {}, body: bytes = b"{}", timeouts: Timeouts = SHORT
     ) -> Answer:
-        return self._transport.open(url, headers, body, timeouts)
+        return self.transport.open(url, headers, body, timeouts)
 
 
-class _Awaited:
+class Awaited:
     def __init__(self, inner: http.AsyncResponse, runner: asyncio.Runner) -> None:
         self.inner = inner
         self.status = inner.status
         self.headers = inner.headers
-        self._runner = runner
+        self.runner = runner
 
     def read(self) -> bytes:
-        return self._runner.run(self.inner.read())
+        return self.runner.run(self.inner.read())
 
     def close(self) -> None:
         self.inner.close()
-        self._runner.run(asyncio.sleep(0.01))  # a loop at rest closes nothing
+        self.runner.run(asyncio.sleep(0.01))  # a loop at rest closes nothing
 
 
 class _Async:
     def __init__(self, name: str, transport: http.AsyncTransport, runner: asyncio.Runner) -> None:
         self.name = name
-        self._transport = transport
-        self._runner = runner
+        self.transport = transport
+        self.runner = runner
 
     def open(
         self, url: str, headers: Mapping[str, str] = {}, body: bytes = b"{}", timeouts: Timeouts = SHORT
     ) -> Answer:
-        return _Awaited(self._runner.run(self._transport.open(url, headers, body, timeouts)), self._runner)
+        return Awaited(self.runner.run(self.transport.open(url, headers, body, timeouts)), self.runner)
 
 
 async def _acquire() -> http.AsyncTransport:

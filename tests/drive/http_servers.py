@@ -85,7 +85,7 @@ class Server:
 
     script: Script = answering
     tls: ssl.SSLContext | None = None
-    requests: list[Request] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list, repr=False)
     connections: int = 0
     live: set[int] = field(default_factory=set)
     failures: list[BaseException] = field(default_factory=list)

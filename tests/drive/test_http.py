@@ -451,8 +451,8 @@ def test_a_dropped_answer_closes_its_connection(own: Colour) -> None:
         assert answer.read() == b"a"
         del answer
         gc.collect()
-        if own.name == "aiohttp":
-            own._runner.run(asyncio.sleep(0.01))  # type: ignore[attr-defined]
+        if own.runner is not None:
+            own.runner.run(asyncio.sleep(0.01))
         deadline = time.monotonic() + 3
         while server.live and time.monotonic() < deadline:
             time.sleep(0.01)

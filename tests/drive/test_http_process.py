@@ -387,8 +387,8 @@ def test_a_callers_client_is_never_closed(name: str) -> None:
     with colour(name) as way, Server() as server:
         whole(way.open(server.url))
         http.deinit()
-        inner = way._transport  # type: ignore[attr-defined]
-        inner.close() if name == "httpx2" else way._runner.run(inner.aclose())  # type: ignore[attr-defined]
+        inner = way.transport
+        inner.close() if way.runner is None else way.runner.run(inner.aclose())
         assert not inner._client.is_closed
         assert whole(way.open(server.url)) == b"ok"
 
@@ -397,3 +397,17 @@ def test_a_missing_fork_hook_is_no_error(tmp_path: Path) -> None:
     code = "import os; del os.register_at_fork; import panto._drive.http; print('fine')"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "fine"
+
+
+def test_an_agent_that_outlives_deinit_still_closes_what_it_opens() -> None:
+    async def scenario(server: Server) -> None:
+        transport = http.acquire_async()
+        await _read(transport, server.url)
+        http.deinit()
+        assert await asyncio.to_thread(within, 3, lambda: not server.live)
+        assert await _read(transport, server.url) == b"ok"
+        await http.release_async(transport)
+        assert await asyncio.to_thread(within, 3, lambda: not server.live)
+
+    with Server() as server:
+        asyncio.run(scenario(server))

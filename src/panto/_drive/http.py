@@ -180,19 +180,11 @@ class _Process:
         self.lock = threading.RLock()
         self.settings = Settings()
         self.sync: Urllib3Transport | None = None
-        self.loops: dict[asyncio.AbstractEventLoop, _Looped] = {}
+        self.loops: dict[asyncio.AbstractEventLoop, AioTransport] = {}
 
     @property
     def used(self) -> bool:
         return self.sync is not None or any(not loop.is_closed() for loop in self.loops)
-
-
-class _Looped:
-    """The transport of one event loop and how many agents hold it."""
-
-    def __init__(self, transport: AioTransport) -> None:
-        self.transport = transport
-        self.holders = 0
 
 
 _process = _Process()
@@ -274,8 +266,8 @@ def deinit() -> None:
         process.settings = Settings()
     if sync is not None:
         sync.close()
-    for held in loops.values():
-        held.transport.shut()
+    for transport in loops.values():
+        transport.shut()
 
 
 atexit.register(deinit)
@@ -297,7 +289,7 @@ def reach_directly(url: str) -> None:
 
 
 def sync_transport() -> Transport:
-    """The transport of this process, made on first use."""
+    """The transport of this process, made on first use. Ask anew for each request: a `deinit` may come between."""
     process = _process
     found = process.sync
     if found is not None:
@@ -322,26 +314,28 @@ def acquire_async() -> AsyncTransport:
     process, loop = _process, asyncio.get_running_loop()
     with process.lock:
         for ended in [known for known in process.loops if known.is_closed()]:
-            process.loops.pop(ended).transport.shut()
-        held = process.loops.get(loop)
-        if held is None:
-            held = process.loops[loop] = _Looped(AioTransport(process.settings))
-        held.holders += 1
-        return held.transport
+            process.loops.pop(ended).shut()
+        transport = process.loops.get(loop)
+        if transport is None:
+            transport = process.loops[loop] = AioTransport(process.settings)
+        transport.holders += 1
+        return transport
 
 
 async def release_async(transport: AsyncTransport) -> None:
-    """Give back what `acquire_async` gave. The last one closes it."""
-    process, last = _process, None
+    """Give back what `acquire_async` gave, also after a `deinit`. The last holder closes it."""
+    from .http_aiohttp import AioTransport
+
+    if not isinstance(transport, AioTransport):
+        return
+    process = _process
     with process.lock:
-        for loop, held in process.loops.items():
-            if held.transport is transport:
-                held.holders -= 1
-                if held.holders <= 0:
-                    last = process.loops.pop(loop)
-                break
-    if last is not None:
-        await last.transport.aclose()
+        transport.holders -= 1
+        if transport.holders > 0:
+            return
+        for loop in [loop for loop, known in process.loops.items() if known is transport]:
+            del process.loops[loop]
+    await transport.aclose()
 
 
 # ---------------------------------------------------------------- the caller's own

@@ -25,12 +25,13 @@ from panto.errors import ConfigError, ErrorKind
 
 from .http import Settings, TransportError
 from .http_faults import Phase, Way, bare, closed, fault, inside
-from .http_route import Address, parse, proxy_for, secrets_of, tls_context, trust, trusted
+from .http_route import Address, keep_alive, parse, proxy_for, secrets_of, tls_context, trust, trusted
 
 if TYPE_CHECKING:
     from .http import AsyncResponse
 
 BUFFER = 1 << 18
+SHUT = 2.0  # seconds that deinit waits for the loop of another thread
 _ENCODINGS = {"", "identity", "gzip", "x-gzip", "deflate"}
 
 
@@ -178,7 +179,7 @@ class AioTransport:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self.holders = 0  # agents that use it; kept by acquire_async and release_async
         self._sessions: dict[Address | None, aiohttp.ClientSession] = {}
         self._keeper: AsyncGenerator[None, None] | None = None
 
@@ -216,7 +217,10 @@ class AioTransport:
         if target.scheme == "https" or (proxy is not None and proxy.scheme == "https"):
             options["ssl"] = tls_context(trusts)
         limits = aiohttp.ClientTimeout(
-            total=None, connect=None, sock_connect=timeouts.connect or None, sock_read=timeouts.idle or None
+            total=None,
+            connect=timeouts.connect or None,
+            sock_connect=timeouts.connect or None,
+            sock_read=timeouts.idle or None,
         )
         whole = yarl.URL(target.public + (target.query() if target.query is not None else ""), encoded=True)
         while True:
@@ -241,6 +245,9 @@ class AioTransport:
                 return _fault(error, way)
             break
         way.phase = Phase.BODY
+        connection = raw.connection
+        if connection is not None and connection.transport is not None:
+            keep_alive(connection.transport.get_extra_info("socket"))
         response = AioResponse(raw, way, self._loop)
         encoding = response.headers.get("content-encoding", "").lower().strip()
         if encoding not in _ENCODINGS:
@@ -292,13 +299,19 @@ class AioTransport:
         """Close from outside of coroutines: from another thread, or with the loop at rest or at its end."""
         if self._loop.is_closed():
             self._sessions = {}
-        elif threading.get_ident() != self._thread:
-            if self._loop.is_running():
-                asyncio.run_coroutine_threadsafe(self.aclose(), self._loop)
-        elif self._loop.is_running():
+        elif not self._loop.is_running():
+            try:
+                self._loop.run_until_complete(self.aclose())
+            except RuntimeError:
+                pass  # this thread runs another loop; ours closes its connections when it ends
+        elif asyncio._get_running_loop() is self._loop:
             self._closing = self._loop.create_task(self.aclose())
         else:
-            self._loop.run_until_complete(self.aclose())
+            done = asyncio.run_coroutine_threadsafe(self.aclose(), self._loop)
+            try:
+                done.result(SHUT)
+            except TimeoutError:
+                pass  # that loop is held up; it closes them as soon as it can
 
 
 def _socks_connector(proxy: Address) -> aiohttp.BaseConnector:

@@ -10,7 +10,7 @@ import base64
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import ssl
 
 PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
+PROBE = 60  # seconds between probes of a silent connection
 PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 
 direct: set[str] = set()
@@ -230,6 +231,28 @@ def _make_context(which: Trust) -> ssl.SSLContext:
             why = error.strerror or error
             raise ConfigError(f"{name} names {path!r}, which is no readable PEM file of certificates: {why}") from None
     return context
+
+
+# ---------------------------------------------------------------- sockets
+
+
+class _Tunable(Protocol):
+    def setsockopt(self, level: int, name: int, value: int, /) -> None: ...
+
+
+def keep_alive(sock: _Tunable | None) -> None:
+    """Ask the system to probe a silent connection, so that a model may think for minutes behind a forgetful NAT."""
+    import socket
+
+    if sock is None:
+        return
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):  # the second is macOS's name of the first
+            if (option := getattr(socket, name, None)) is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, option, PROBE)
+    except OSError:
+        pass  # no TCP, or gone already
 
 
 # ---------------------------------------------------------------- secrets

@@ -22,7 +22,7 @@ from panto.errors import ConfigError, ErrorKind
 
 from .http import Settings, TransportError
 from .http_faults import Phase, Way, bare, closed, fault, inside
-from .http_route import Address, Trust, parse, proxy_for, secrets_of, tls_context, trust, trusted
+from .http_route import Address, Trust, keep_alive, parse, proxy_for, secrets_of, tls_context, trust, trusted
 from .http_urllib3_pool import READ, Body, Exchange, make_manager
 
 if TYPE_CHECKING:
@@ -187,6 +187,8 @@ class Urllib3Transport:
             break
         assert exchange.body is not None
         way.phase = Phase.BODY
+        for sock in exchange.body.live:
+            keep_alive(sock)
         response = Urllib3Response(raw, exchange.body, way)
         self._open.add(response)
         encoding = response.headers.get("content-encoding", "identity").lower()
