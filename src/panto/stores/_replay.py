@@ -41,33 +41,34 @@ _brief = msgspec.json.Decoder(_Brief)
 def replay(lines: Iterable[bytes]) -> Replayed:
     """Replay the lines after the header. A message id that was there before is the same message, offered again."""
     entries: list[Entry] = []
+    spares: dict[str, list[Entry]] = {}  # the first of an id that can be read counts
     ids: set[str] = set()
     bad = 0
     for line in lines:
         try:
             entry = read_entry(line)
+            replaced = _replaced(read_message(entry)) if entry.type == "compaction" else 0
         except BadLine:
             bad += 1 if line.strip() else 0
             continue
         if (id := entry.id) is not None:
             if id in ids:
+                spares.setdefault(id, []).append(entry)
                 continue
             ids.add(id)
         if entry.type == "message":
             entries.append(entry)
         elif entry.type == "compaction":
+            entries = replay_compaction(entries, entry, replaced, _is_system)
+    messages: list[Message] = []
+    for entry in entries:
+        for one in (entry, *spares.get(entry.id or "", ())) if spares else (entry,):
             try:
-                replaced = _replaced(read_message(entry))
+                messages.append(read_message(one))
             except BadLine:
                 bad += 1
             else:
-                entries = replay_compaction(entries, entry, replaced, _is_system)
-    messages: list[Message] = []
-    for entry in entries:
-        try:
-            messages.append(read_message(entry))
-        except BadLine:
-            bad += 1
+                break
     return Replayed(messages, ids, bad)
 
 
