@@ -36,7 +36,13 @@ def _run(args: list[str]) -> int:
     if args in (["--version"], ["-V"]):
         from panto import __version__
 
-        print(f"panto {__version__}")
+        try:
+            print(f"panto {__version__}", flush=True)
+        except BrokenPipeError:
+            import os
+
+            # What is left in the buffer goes nowhere, or the end of Python would complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     from .app import run
 

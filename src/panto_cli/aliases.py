@@ -233,7 +233,9 @@ class Catalogue:
                 self.file.fail(("default",), self._unknown(self.file.default, near))
             return self.file.default, self.file.where(("default",))
         name = next((name for name in BUILT_IN if name in self.aliases), None) or next(iter(self.aliases))
-        return name, "the first that there is"
+        if name == LOCAL:
+            return name, "no key is set"
+        return name, f"{self.aliases[name].origin}" if name in BUILT_IN else "the first in the file"
 
     def _settings(self, provider: Provider, entry: ModelEntry | None, keys: bool) -> dict[str, object]:
         mine = provider.entry

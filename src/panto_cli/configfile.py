@@ -7,6 +7,8 @@ no place for a key, so nothing read from it or printed of it can show one.
 from __future__ import annotations
 
 import difflib
+import enum
+import re
 import tomllib
 import types
 import typing
@@ -71,6 +73,13 @@ class ConfigFile(msgspec.Struct, kw_only=True):
     path: Path | None = None
     text: str = ""
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the sessions; a relative one is beside the file."""
+        if self.store is None or self.path is None:
+            return None
+        return self.path.parent / Path(self.store).expanduser()
+
     def fail(self, keys: Path_, what: str) -> NoReturn:
         """Refuse the value at `keys`."""
         raise CommandError(f"{place(self.path, self.text, keys)}: {what}")
@@ -106,8 +115,7 @@ def read_config(path: Path, asked_for: bool) -> ConfigFile:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        words = str(error).replace("at end of document", f"at line {text.count(chr(10)) + 1}, the end of the file")
-        raise CommandError(f"{path}: this is not TOML: {words}") from None
+        raise CommandError(_not_toml(path, text, str(error))) from None
     file = ConfigFile(path=path, text=text)
     _check_names(file, table, list(_TOP), ())
     for name, type_ in _TOP.items():
@@ -141,7 +149,7 @@ def _struct(file: ConfigFile, type_: type[S], table: object, keys: Path_) -> S:
         try:
             values[name] = msgspec.convert(value, fields[name].type)
         except msgspec.ValidationError as error:
-            file.fail((*keys, name), f"{_lower(str(error))}")
+            file.fail((*keys, name), _plainly(str(error), fields[name].type))
     missing = [field.name for field in fields.values() if field.required and field.name not in values]
     if missing:
         file.fail(keys, f"{' and '.join(missing)} must be given")
@@ -168,8 +176,42 @@ def _check_names(file: ConfigFile, table: dict[str, object], known: list[str], k
         file.fail((*keys, name), f"unknown key; {hint}")
 
 
-def _lower(words: str) -> str:
-    return words.removesuffix(".")[:1].lower() + words.removesuffix(".")[1:]
+_TYPES = {
+    "str": "text in quotes",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
+
+
+def _plainly(words: str, type_: object) -> str:
+    """What msgspec says of a value, in words of the file: "Expected `int | null`, got `str`"."""
+    options = typing.get_args(type_) or (type_,)
+    allowed = [str(value) for each in options for value in _values(each)]
+    if allowed:
+        return f"must be one of {', '.join(allowed)}"
+    found = re.fullmatch(r"Expected `([a-z |]+)`, got `([a-z]+)`(.*)", words.split(" - at ")[0])
+    if found is None:
+        return words
+    wanted = [_TYPES.get(name, name) for name in found[1].split(" | ") if name != "null"]
+    return f"must be {' or '.join(wanted)}, not {_TYPES.get(found[2], found[2])}"
+
+
+def _values(type_: object) -> tuple[object, ...]:
+    """The values of an enumeration or a Literal."""
+    if isinstance(type_, type) and issubclass(type_, enum.Enum):
+        return tuple(each.value for each in type_)
+    return typing.get_args(type_) if typing.get_origin(type_) is Literal else ()
+
+
+def _not_toml(path: Path, text: str, words: str) -> str:
+    """A syntax error with its line before its column: "Invalid value (at line 1, column 5)"."""
+    found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", words)
+    if found is None:  # "at end of document"
+        return f"{path}, line {text.count(chr(10)) + 1}: this is not TOML: {words}"
+    return f"{path}, line {found[2]}: this is not TOML: {found[1]} (column {found[3]})"
 
 
 def place(path: Path | None, text: str, keys: Path_, *, name_key: bool = True) -> str:

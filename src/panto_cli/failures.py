@@ -45,8 +45,8 @@ class Terminated(BaseException):
 
 
 NEXT_STEP: dict[panto.ErrorKind, str] = {
-    panto.ErrorKind.AUTH: "Check the key{key}; it was refused.",
-    panto.ErrorKind.PERMISSION: "The key{key} is good but may not do this; ask whoever runs the account.",
+    panto.ErrorKind.AUTH: "Check the key; it was refused.",
+    panto.ErrorKind.PERMISSION: "The key is good but may not do this; ask whoever runs the account.",
     panto.ErrorKind.BILLING: "The account has no credit left; top it up, or take another model with -m.",
     panto.ErrorKind.NOT_FOUND: "Check the model's name and base_url; `panto models` shows what is configured.",
     panto.ErrorKind.CONTEXT_OVERFLOW: "The question, with the session before it, is too long for this model.",
@@ -60,6 +60,8 @@ NEXT_STEP: dict[panto.ErrorKind, str] = {
     panto.ErrorKind.STREAM_ENDED: "The answer was cut off; try again.",
 }
 
+ABOUT_THE_KEY = (panto.ErrorKind.AUTH, panto.ErrorKind.PERMISSION, panto.ErrorKind.BILLING)
+
 
 def explain(error: BaseException, key_env: str | None = None) -> tuple[str, Exit]:
     """The paragraph and the exit status for an error; `key_env` names the variable that holds the key in use."""
@@ -67,10 +69,12 @@ def explain(error: BaseException, key_env: str | None = None) -> tuple[str, Exit
         case CommandError(status=status):
             return str(error), status
         case panto.ProviderError(kind=kind):
-            step = NEXT_STEP.get(kind, "").format(key=f" in {key_env}" if key_env else "")
-            words = str(error)
-            # The library's own hint is nearer to the case than ours, which knows its kind only.
-            return (words if getattr(error, "hint", None) or not step else f"{words}\n{step}"), Exit.FAILED
+            lines = [str(error)]
+            if not error.hint and kind in NEXT_STEP:  # the library's own is nearer to the case
+                lines.append(NEXT_STEP[kind])
+            if key_env and kind in ABOUT_THE_KEY:
+                lines.append(f"The key in use is the one in {key_env}.")
+            return "\n".join(lines), Exit.FAILED
         case panto.ConfigError() | panto.SessionError():
             return str(error), Exit.USAGE
         case panto.PantoError():

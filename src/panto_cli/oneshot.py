@@ -11,7 +11,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from types import FrameType
 
@@ -100,9 +100,9 @@ def ask(question: Question, catalogue: Catalogue, console: Console) -> Exit:
         # What is on a terminal can be declared void and said anew; what is in a pipe or a file cannot.
         config = catalogue.run_config(alias, mid_stream=question.json or console.out_is_terminal)
         if alias.provider == LOCAL:
-            console.note(f"answered by the local model: {HONEST}")
+            console.note(f"the local model answers: {HONEST}")
         elif question.model is None and not (question.go_on or question.resume):
-            console.note(f"answered by {alias.name} ({alias.model})")
+            console.note(f"asking {alias.name} ({alias.model})")
         with panto.Agent(config, session, conversation) as agent:
             if isinstance(renderer, JSONRenderer):
                 id = None if question.no_session else agent.session_id
@@ -115,7 +115,7 @@ def ask(question: Question, catalogue: Catalogue, console: Console) -> Exit:
         with contextlib.suppress(ReaderGone):
             renderer.end()
         key_env = catalogue.key_env(alias) if alias is not None else None
-        return _failed(error, renderer, console, key_env)
+        return _failed(error, renderer, console, key_env, saved=not question.no_session)
     renderer.end()
     return _verdict(renderer, console, question)
 
@@ -123,7 +123,7 @@ def ask(question: Question, catalogue: Catalogue, console: Console) -> Exit:
 def _session(
     question: Question, catalogue: Catalogue, console: Console
 ) -> tuple[panto.Session, panto.Conversation | None, Alias]:
-    store = open_store(sessions_directory(question.store, catalogue.file.store))
+    store = open_store(sessions_directory(question.store, catalogue.file.folder))
     if question.go_on or question.resume is not None:
         session = find_session(store, question.resume) if question.resume is not None else latest_session(store)
         alias = pick_alias(catalogue, session.info, question.model, console)
@@ -151,7 +151,7 @@ def _run(agent: panto.Agent, text: str, renderer: TextRenderer | JSONRenderer) -
 
 
 @contextlib.contextmanager
-def _terminable() -> Iterator[None]:
+def _terminable() -> Generator[None]:
     """Turn a request to end the process into an exception, so that the run is closed and saved."""
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -181,7 +181,9 @@ _KINDS: tuple[tuple[type[BaseException], str], ...] = (
 )
 
 
-def _failed(error: BaseException, renderer: TextRenderer | JSONRenderer, console: Console, key_env: str | None) -> Exit:
+def _failed(
+    error: BaseException, renderer: TextRenderer | JSONRenderer, console: Console, key_env: str | None, saved: bool
+) -> Exit:
     """Say what went wrong, to a script as a JSON line, to a person as a paragraph."""
     match error:
         case KeyboardInterrupt():
@@ -198,7 +200,7 @@ def _failed(error: BaseException, renderer: TextRenderer | JSONRenderer, console
         with contextlib.suppress(ReaderGone):
             renderer.failed(error, kind, console.redact(message), int(status))
     if isinstance(error, KeyboardInterrupt | Terminated):
-        console.note(f"{message}; what was shown is kept")
+        console.note(f"{message}; what was shown is saved" if console.wrote and saved else message)
         return status
     if isinstance(error, panto.ProviderError) and console.wrote and isinstance(renderer, TextRenderer):
         message += "\nWhat is shown of the answer is not whole."
@@ -219,7 +221,7 @@ _CUT: dict[panto.StopReason, str] = {
 
 def _verdict(renderer: TextRenderer | JSONRenderer, console: Console, question: Question) -> Exit:
     reason = renderer.stop_reason
-    if reason in _CUT:
+    if reason is not None and reason in _CUT:
         console.note(_CUT[reason] + (f": {renderer.detail}" if renderer.detail else ""))
         return Exit.INCOMPLETE
     if not question.json and not console.wrote:

@@ -10,7 +10,7 @@ import click
 from .aliases import Catalogue
 from .configfile import read_config
 from .paths import config_file
-from .secrets import log_to, redactor
+from .redaction import log_to, redactor
 from .terminal import Console
 
 __all__ = ["debug_option", "json_option", "set_up", "store_option"]

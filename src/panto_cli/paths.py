@@ -21,10 +21,12 @@ def config_file(environ: Mapping[str, str] = os.environ) -> tuple[Path, bool]:
     return platformdirs.user_config_path("panto", appauthor=False) / "config.toml", False
 
 
-def sessions_directory(flag: str | None, in_file: str | None, environ: Mapping[str, str] = os.environ) -> Path:
+def sessions_directory(flag: str | None, in_file: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
     """The folder of the sessions."""
-    if named := (flag or environ.get("PANTO_STORE", "").strip() or in_file):
+    if named := (flag or environ.get("PANTO_STORE", "").strip()):
         return Path(named).expanduser()
+    if in_file is not None:
+        return in_file
     import platformdirs
 
     return platformdirs.user_data_path("panto", appauthor=False) / "sessions"

@@ -12,7 +12,7 @@ import panto
 
 from .aliases import Alias, Catalogue
 from .failures import CommandError, Exit
-from .table import one_line
+from .table import cut, one_line, when
 from .terminal import Console
 
 __all__ = ["ambiguous", "find_session", "open_store", "pick_alias"]
@@ -47,12 +47,10 @@ def latest_session(store: panto.FileSystemJSONLStore) -> panto.Session:
 
 def ambiguous(store: panto.FileSystemJSONLStore, prefix: str, error: panto.AmbiguousSession) -> str:
     """What to say when a prefix fits several sessions."""
-    of_id = {info.id: info for info in store.list()}
+    fitting = [info for info in store.list() if info.id in error.candidates]
     lines = [f"{prefix!r} fits {len(error.candidates)} sessions; write more of the id:"]
-    for id in error.candidates[:10]:
-        info = of_id.get(id)
-        what = f"  {info.modified[:16].replace('T', ' ')}  {one_line(info.last_user_message)[:60]}" if info else ""
-        lines.append(f"  {id}{what}")
+    for info in fitting[:10]:
+        lines.append(f"  {info.id}  {when(info.modified)}  {cut(one_line(info.last_user_message), 24)}")
     return "\n".join(lines)
 
 

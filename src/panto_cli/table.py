@@ -7,12 +7,13 @@ combining sequence, a flag or a family.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from rich.cells import cell_len, split_graphemes
 
 from .terminal import neutral
 
-__all__ = ["cut", "one_line", "pad", "table"]
+__all__ = ["cut", "one_line", "pad", "table", "when"]
 
 LEAST = 6
 """No column is made narrower than this."""
@@ -45,13 +46,24 @@ def pad(text: str, width: int) -> str:
     return text + " " * max(0, width - cell_len(text))
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
-    """Lines of a table; none is wider than `width` cells if the columns can be cut that far. `None`: cut nothing."""
+def when(stamp: str) -> str:
+    """A time of a record, ISO 8601, as a person reads it: local time, to the minute."""
+    try:
+        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return stamp
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, *, whole: int = 0) -> str:
+    """Lines of a table; none is wider than `width` cells if the columns can be cut that far. `None`: cut nothing.
+
+    Column number `whole` is never cut: it is what a user types back.
+    """
     lines = [[one_line(cell) for cell in row] for row in (head, *rows)]
     widths = [max(cell_len(line[at]) for line in lines) for at in range(len(head))]
     if width is not None:
         while sum(widths) + 2 * (len(widths) - 1) > width:
-            widest = max(range(len(widths)), key=lambda at: (widths[at], at))
+            widest = max((at for at in range(len(widths)) if at != whole), key=lambda at: (widths[at], at))
             if widths[widest] <= LEAST:
                 break
             widths[widest] -= 1

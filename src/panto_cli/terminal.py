@@ -12,18 +12,22 @@ import io
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable
-from typing import TextIO
+from typing import Final, TextIO
 
 from .failures import ReaderGone
 
 __all__ = ["Console", "Neutraliser", "neutral"]
 
 # A control character is shown by its picture (U+2400 ...); of those without one, C1, by the replacement character.
-_PICTURES: dict[int, str] = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
-_PICTURES |= {0x7F: "\u2421"} | dict.fromkeys(range(0x80, 0xA0), "\ufffd")
-# They turn the order of what follows on the line: https://trojansource.codes (2021).
-_PICTURES |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
+_PICTURES: Final = {
+    **{code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)},
+    0x7F: "\u2421",
+    **dict.fromkeys(range(0x80, 0xA0), "\ufffd"),
+    # They turn the order of what follows on the line: https://trojansource.codes (2021).
+    **dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"),
+}
 
 
 def neutral(text: str) -> str:
@@ -112,12 +116,12 @@ class Console:
         """Tell a person who looks on; nothing when nobody does."""
         if self.err_is_terminal:
             before, after = self._dim
-            self._tell(f"{before}{neutral(self.redact(line))}{after}\n")
+            self._tell(f"{before}{_wrapped(neutral(self.redact(line)))}{after}\n")
 
     def error(self, paragraph: str) -> None:
         """Say what went wrong."""
-        paragraph = self.redact(paragraph)
-        self._tell(f"panto: {neutral(paragraph) if self.err_is_terminal else paragraph}\n")
+        paragraph = f"panto: {self.redact(paragraph)}"
+        self._tell(f"{_wrapped(neutral(paragraph)) if self.err_is_terminal else paragraph}\n")
 
     def progress(self, line: str) -> None:
         """A step of something long that was asked for: on standard error, terminal or not."""
@@ -189,6 +193,13 @@ class Console:
             self._err.flush()
         except (OSError, ReaderGone):
             pass  # there is no place left to complain
+
+
+def _wrapped(text: str) -> str:
+    """`text` with its lines broken between words where the terminal would break them within."""
+    width = max(20, min(shutil.get_terminal_size().columns, 120))
+    lines = (textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n"))
+    return "\n".join("\n".join(wrapped) for wrapped in lines)
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

@@ -7,7 +7,6 @@ neutralised where a terminal shows it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 
 import click
@@ -19,7 +18,7 @@ from ..failures import CommandError, Exit
 from ..options import debug_option, json_option, set_up, store_option
 from ..paths import sessions_directory
 from ..resume import find_session, open_store
-from ..table import one_line, table
+from ..table import cut, one_line, table, when
 from ..terminal import Console
 
 __all__ = ["Hit", "SessionDump", "command"]
@@ -77,7 +76,7 @@ def _list(ctx: click.Context, store: str | None, as_json: bool, debug: bool) -> 
         return Exit.OK
     short = short_ids([info.id for info in infos])
     rows = [
-        (short[info.id], _when(info.modified), info.model or "", str(info.message_count), info.last_user_message)
+        (short[info.id], when(info.modified), info.model or "", str(info.message_count), info.last_user_message)
         for info in infos
     ]
     console.write(table(("ID", "USED", "MODEL", "MESSAGES", "LAST QUESTION"), rows, console.width))
@@ -100,7 +99,7 @@ def show_command(ctx: click.Context, id: str, store: str | None, as_json: bool, 
         console.write(msgspec.json.format(msgspec.json.encode(dump), indent=2).decode() + "\n")
         return Exit.OK
     info = session.info
-    console.write(f"{info.id}  {_when(info.created)}  {info.model or ''}\n")
+    console.write(f"{info.id}  {when(info.created)}  {info.model or ''}\n")
     for message in messages:
         console.write(f"\n{message.role.value}:\n")
         for text in _texts(message):
@@ -148,8 +147,8 @@ def delete_command(ctx: click.Context, ids: tuple[str, ...], yes: bool, store: s
     found = [find_session(sessions, id) for id in ids]  # all of them are known before the first is gone
     for session in found:
         info = session.info
-        said = one_line(info.last_user_message)[:60]
-        what = f"{info.id} ({info.message_count} messages, {_when(info.modified)}: {said})"
+        said = cut(one_line(info.last_user_message), 40)
+        what = f"{info.id} ({info.message_count} messages, {when(info.modified)}: {said})"
         if not yes:
             if not console.can_ask:
                 raise CommandError("deleting asks first, and nobody is here to ask; --yes deletes without")
@@ -180,7 +179,7 @@ def _open(
     """Options stand before or after the command's name."""
     console: Console = ctx.obj
     catalogue = set_up(console, debug or bool(ctx.meta["debug"]))
-    directory = sessions_directory(store or ctx.meta["store"], catalogue.file.store)
+    directory = sessions_directory(store or ctx.meta["store"], catalogue.file.folder)
     return console, open_store(directory), directory, as_json or bool(ctx.meta["json"])
 
 
@@ -222,10 +221,3 @@ def _around(text: str, wanted: str, side: int = 40) -> str:
     at = max(text.casefold().find(wanted), 0)
     begin, end = max(at - side, 0), at + len(wanted) + side
     return one_line(("…" if begin else "") + text[begin:end] + ("…" if end < len(text) else ""))
-
-
-def _when(stamp: str) -> str:
-    try:
-        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
-    except ValueError:
-        return stamp
