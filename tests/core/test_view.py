@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panto._core.repair import BEGINNING, OUTCOME_UNKNOWN, clean, clean_arguments
+from panto._core.repair import BEGINNING, INTERRUPTED, OUTCOME_UNKNOWN, clean, clean_arguments
 from panto._core.view import View, Viewed
 from panto.config import APIStyle, StopReason, WireIdentity
 from panto.conversation import (
@@ -257,6 +257,17 @@ def test_a_server_tools_call_cut_before_its_result_is_left_out_unless_the_provid
         TextualBlock("y"),
     ]
     assert sent(user("go"), answer(found, "y", by=MESSAGES), target=target)[1][1] == [TextualBlock("y")]
+
+
+def test_what_only_a_paused_answer_may_hold_is_left_out_once_the_user_speaks_again() -> None:
+    use = OpaqueBlock("server_tool_use", '{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}')
+    growing = View(Target.of(MESSAGES))
+    history = [user("go"), answer("x", SIGNED, use, by=MESSAGES, stop=StopReason.PAUSE)]
+    assert growing.update(history).items[1].blocks == (TextualBlock("x"), SIGNED, use)
+    history.append(user("stop that"))
+    assert growing.update(history).items[1].blocks == (TextualBlock("x"),)
+    only = [user("go"), answer(SIGNED, use, by=MESSAGES, stop=StopReason.PAUSE), user("stop that")]
+    assert sent(*only, target=Target.of(MESSAGES))[1] == ("assistant", [INTERRUPTED])
 
 
 def test_a_refused_answer_is_left_out_where_the_vendor_asks_for_it() -> None:

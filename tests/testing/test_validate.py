@@ -112,6 +112,7 @@ MESSAGES_BAD = {
     "input": [USER, said({**USE, "input": [1]}), asked(DONE)],
     "empty error": [USER, said(USE), asked({**DONE, "content": "", "is_error": True})],
     "orphan server result": [USER, said({"type": "web_search_tool_result", "tool_use_id": "s", "content": []}), USER],
+    "open server use": [USER, said({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}), USER],
     "system role": [{"role": "system", "content": "x"}, USER],
     "trailing space": [USER, said({"type": "text", "text": "x "})],
     "many marks": [asked(*({**TEXT, "cache_control": {"type": "ephemeral"}} for _ in range(5)))],

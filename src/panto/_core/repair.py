@@ -32,6 +32,7 @@ from panto.rules.verdicts import (
 
 __all__ = [
     "BEGINNING",
+    "INTERRUPTED",
     "CallIds",
     "IdClash",
     "as_text",
@@ -48,6 +49,9 @@ BEGINNING = TextualBlock("(The conversation begins with your words.)")
 """Put before an answer that nothing precedes. Anthropic's Messages wants the first message from the user
 (https://docs.anthropic.com/en/api/messages, 2026-12), and so do the chat templates of Gemma and Mistral models that
 many OpenAI-compatible servers apply."""
+
+INTERRUPTED = TextualBlock("(This answer was interrupted.)")
+"""In place of an answer in which the provider had paused before it said anything, once the user has spoken again."""
 
 OUTCOME_UNKNOWN = (
     "No result of this call was recorded: the program was interrupted. The outcome is unknown; the call may have been "

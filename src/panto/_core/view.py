@@ -32,10 +32,21 @@ from panto.conversation import (
     effective_system_blocks,
 )
 from panto.rules import RULES
-from panto.rules.verdicts import Target, has_surrogates, is_blank, is_sealed, passes, verdicts
+from panto.rules.verdicts import (
+    Target,
+    goes_on,
+    has_surrogates,
+    is_blank,
+    is_sealed,
+    must_not_end_on_thinking,
+    passes,
+    server_calls,
+    verdicts,
+)
 
 from .repair import (
     BEGINNING,
+    INTERRUPTED,
     CallIds,
     IdClash,
     as_text,
@@ -114,6 +125,7 @@ class View:
         self._slots: dict[str, list[_Slot]] = {}
         self._server_uses: set[str] = set()
         self._passing: list[_Turn] = []
+        self._paused: dict[str, tuple[_Turn, ContentBlock]] = {}
         self._effective: list[SystemBlock] = []
         self._system: tuple[SystemBlock, ...] = ()
 
@@ -160,6 +172,7 @@ class View:
                     said.append(self._fit(block))
         if said:
             self._end_loop()
+            self._end_pause()
             self._turn(MessageRole.USER).blocks += said
 
     def _take_result(self, block: ToolResultBlock) -> None:
@@ -181,6 +194,11 @@ class View:
         if passing:
             turn.passing += passing
             self._passing.append(turn)
+        uses, answered = server_calls(kept)
+        for use in answered:
+            self._paused.pop(use, None)
+        if goes_on(message):
+            self._paused.update({use: (turn, fit[at]) for use, at in uses.items() if use not in answered})
         slots: dict[str, list[_Slot]] = {}
         for stored, sent in zip(kept, fit):
             if isinstance(stored, ToolUseBlock) and isinstance(sent, ToolUseBlock):
@@ -224,6 +242,21 @@ class View:
             turn.passing = []
             self._touch(turn)
         self._passing = []
+
+    def _end_pause(self) -> None:
+        """A question of the user: where the provider had paused, what only its going on would complete is left out."""
+        ended = self._turns[-1:] if must_not_end_on_thinking(self.target) else []
+        for use, (turn, block) in self._paused.items():
+            turn.blocks = [other for other in turn.blocks if other is not block]
+            self._server_uses.discard(use)
+            ended.append(turn)
+        self._paused = {}
+        for turn in ended:
+            if turn.role is MessageRole.ASSISTANT:
+                while turn.blocks and isinstance(turn.blocks[-1], ThinkingBlock):
+                    turn.blocks.pop()
+                turn.blocks = turn.blocks or [INTERRUPTED]
+                self._touch(turn)
 
     # ---------------------------------------------------------- rendering
 

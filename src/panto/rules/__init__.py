@@ -29,7 +29,18 @@ from panto.conversation import (
     ToolUseBlock,
 )
 
-from .verdicts import Target, arguments_rule, broken_media, fits, has_surrogates, is_blank, passes, verdicts
+from .verdicts import (
+    Target,
+    arguments_rule,
+    broken_media,
+    fits,
+    goes_on,
+    has_surrogates,
+    is_blank,
+    passes,
+    server_calls,
+    verdicts,
+)
 
 __all__ = ["RULES", "Rule", "Target", "problems"]
 
@@ -123,6 +134,8 @@ def problems(messages: Sequence[Message], for_: WireIdentity | Target | None = N
     spoke: MessageRole | None = None
     calls_open = False
     thoughts: list[tuple[int, int]] = []
+    paused: dict[str, tuple[int, int]] = {}
+    last_thoughts: list[tuple[int, int]] = []
     for at, message in enumerate(messages):
         if not message.content and message.role is not MessageRole.SYSTEM:
             report("empty_message", at)
@@ -158,9 +171,22 @@ def problems(messages: Sequence[Message], for_: WireIdentity | Target | None = N
         if message.role is MessageRole.USER:
             for place in thoughts:
                 report("own_reasoning", *place)
-            thoughts = []
-        elif spoke is None:
-            report("begins_with_answer", at)
+            for use, place in paused.items():
+                report("open_server_use", *place)
+                server_uses.discard(use)
+            for place in last_thoughts:
+                report("ends_on_thinking", *place)
+            thoughts, paused, last_thoughts = [], {}, []
+        else:
+            if spoke is None:
+                report("begins_with_answer", at)
+            uses, answered = server_calls([message.content[n] for n in sent])
+            paused = {use: place for use, place in paused.items() if use not in answered}
+            if goes_on(message):
+                paused |= {use: (at, sent[n]) for use, n in uses.items() if use not in answered}
+            last_thoughts = []
+            while sent[len(last_thoughts) :] and _is_thinking(message, judged, sent[-1 - len(last_thoughts)]):
+                last_thoughts.append((at, sent[-1 - len(last_thoughts)]))
         calls = [n for n in sent if isinstance(message.content[n], ToolUseBlock)]
         if spoke is message.role and not calls_open:
             report("same_role", at)
@@ -181,6 +207,10 @@ def problems(messages: Sequence[Message], for_: WireIdentity | Target | None = N
         for call in set(range(len(group.ids))) - {call for call, _, _ in group.came}:
             report("missing_result", group.message, group.blocks[call])
     return sorted(found, key=lambda problem: (problem.message or 0, -1 if problem.block is None else problem.block))
+
+
+def _is_thinking(message: Message, judged: Sequence[str | None], at: int) -> bool:
+    return judged[at] is None and isinstance(message.content[at], ThinkingBlock)
 
 
 def _call(message: Message, at: int) -> ToolUseBlock:

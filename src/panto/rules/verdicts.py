@@ -8,6 +8,7 @@ from __future__ import annotations
 import binascii
 import json
 import re
+from collections.abc import Sequence
 from typing import Literal, assert_never
 
 import msgspec
@@ -193,7 +194,7 @@ def _answered(message: Message, target: Target | None, server_uses: set[str]) ->
     facts = {at: opaque_facts(block) for at, block in enumerate(content) if isinstance(block, OpaqueBlock)}
     answered = {fact.answers for fact in facts.values() if fact is not None}
     # When the provider paused, or waits for the results of our calls, its own tools answer in a later message.
-    waits = message.stop_reason in (StopReason.PAUSE, StopReason.TOOL_USE)
+    waits = goes_on(message) or (message.stop_reason is StopReason.TOOL_USE and bool(message.tool_calls))
     for at, block in enumerate(content):
         match block:
             case TextualBlock():
@@ -254,11 +255,30 @@ def _judge_ending(message: Message, found: list[str | None], target: Target) -> 
     if len(thinking) == len(sent):
         for at in thinking:
             found[at] = "only_thinking"
-    elif target.identity.api_style is APIStyle.ANTHROPIC_MESSAGES and message.stop_reason is not StopReason.PAUSE:
-        # "The final block in an assistant message cannot be `thinking`" (Messages API, 2025-12).
+    elif must_not_end_on_thinking(target) and not goes_on(message):
         while sent and thinking and sent[-1] == thinking[-1]:
             found[sent.pop()] = "ends_on_thinking"
             thinking.pop()
+
+
+def must_not_end_on_thinking(target: Target) -> bool:
+    """Whether the provider refuses an answer that ends with thinking.
+
+    "The final block in an assistant message cannot be `thinking`" (Messages API, 2025-12).
+    """
+    return target.identity.api_style is APIStyle.ANTHROPIC_MESSAGES
+
+
+def goes_on(message: Message) -> bool:
+    """Whether the provider paused in `message` and wants it back as it is, to go on; a question ends that."""
+    return message.stop_reason is StopReason.PAUSE and not message.tool_calls
+
+
+def server_calls(blocks: Sequence[ContentBlock]) -> tuple[dict[str, int], set[str]]:
+    """The server tools' calls among `blocks`, each with its place there, and the calls that are answered in them."""
+    facts = {at: opaque_facts(block) for at, block in enumerate(blocks) if isinstance(block, OpaqueBlock)}
+    uses = {fact.use: at for at, fact in facts.items() if fact is not None and fact.use is not None}
+    return uses, {fact.answers for fact in facts.values() if fact is not None and fact.answers is not None}
 
 
 def passes(block: ContentBlock, target: Target) -> bool:

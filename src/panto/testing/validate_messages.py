@@ -218,6 +218,12 @@ def _check_pairs(checks: Checks, turns: list[tuple[str, str, list[Object]]]) -> 
                 elif kind.endswith("_tool_result"):
                     known = block.get("tool_use_id") in server
                     checks.need(known, path, f"`{kind}` must have a corresponding `server_tool_use` block before it")
+            if at < len(turns) - 1 and not waiting:
+                # "`web_search` tool use with id ... was found without a corresponding `web_search_tool_result` block"
+                answered = {b.get("tool_use_id") for b in blocks}
+                for block in blocks:
+                    use = block.get("id") if block["type"] == "server_tool_use" else None
+                    checks.need(use is None or use in answered, path, f"the server tool use {use!r} has no result")
         if at == len(turns) - 1:
             for call_id in waiting:
                 checks.bad(path, f"`tool_use` without `tool_result` immediately after: {call_id!r}")
