@@ -277,7 +277,7 @@ def test_threads_share_the_transport() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_gets_its_own_connections_and_leaves_the_parents_alone() -> None:
-    resume = threading.Event()
+    resume, sent = threading.Event(), threading.Event()
 
     def script(peer: Peer) -> None:
         while (request := peer.request()) is not None:
@@ -286,6 +286,7 @@ def test_a_fork_gets_its_own_connections_and_leaves_the_parents_alone() -> None:
                 peer.chunks(b"a", end=False)
                 assert resume.wait(10)
                 peer.chunks(b"b")
+                sent.set()
             else:
                 peer.answer(b"quick")
 
@@ -296,6 +297,8 @@ def test_a_fork_gets_its_own_connections_and_leaves_the_parents_alone() -> None:
         assert slow.read() == b"a"
         assert ask(server.url + "/") == b"quick"
         connections = server.connections
+        resume.set()
+        assert sent.wait(5)  # the rest waits in the socket, where the child could take it
         child = os.fork()
         if child == 0:
             status = 1
@@ -311,7 +314,6 @@ def test_a_fork_gets_its_own_connections_and_leaves_the_parents_alone() -> None:
                 os._exit(status)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert server.connections == connections + 2
-        resume.set()
         assert whole(slow) == b"b"
         assert ask(server.url + "/") == b"quick"
         assert server.connections == connections + 2
@@ -327,7 +329,8 @@ def test_a_fork_inside_a_loop_leaves_that_loop_alone() -> None:
         if child == 0:
             try:
                 http.deinit()
-                gc.collect()
+                del transport
+                gc.collect()  # a connector that dies takes its sockets out of the epoll that both share
                 os._exit(0 if ask(url) == b"ok" else 2)
             finally:
                 os._exit(1)
