@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from panto._core.repair import BEGINNING, INTERRUPTED, OUTCOME_UNKNOWN, clean, clean_arguments
+from panto._core.repair import BEGINNING, INTERRUPTED, OUTCOME_UNKNOWN, clean_arguments
 from panto._core.view import View, Viewed
+from panto._wire.surrogates import well_formed
 from panto.config import APIStyle, StopReason, WireIdentity
 from panto.conversation import (
     CompactionSummaryBlock,
@@ -143,7 +144,7 @@ def test_an_answer_at_the_very_start_gets_a_question_before_it() -> None:
 
 
 def test_lone_surrogates_become_replacement_characters_and_pairs_are_joined() -> None:
-    assert clean("caf\udce9 \ud83d\ude00 \ud83d") == "caf\ufffd \U0001f600 \ufffd"
+    assert well_formed("caf\udce9 \ud83d\ude00 \ud83d") == "caf\ufffd \U0001f600 \ufffd"
     assert (
         clean_arguments('{"a\\ud83d": "\\\\ud83d \\ud83d\\ude00 \ud83d"}')
         == '{"a\\ufffd": "\\\\ud83d \\ud83d\\ude00 \ufffd"}'

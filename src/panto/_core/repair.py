@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 
+from panto._wire.surrogates import well_formed
 from panto.conversation import (
     CompactionSummaryBlock,
     ResultPartStored,
@@ -25,7 +26,6 @@ from panto.rules.verdicts import (
     arguments_rule,
     broken_media,
     fits,
-    has_surrogates,
     is_blank,
     no_arguments,
 )
@@ -36,7 +36,6 @@ __all__ = [
     "CallIds",
     "IdClash",
     "as_text",
-    "clean",
     "clean_arguments",
     "clean_name",
     "clean_result",
@@ -69,17 +68,6 @@ SUMMARY_PREFACE = "What follows is a summary of the conversation so far; the mes
 """Before the text of a `CompactionSummaryBlock`, which is sent as words of the user."""
 
 
-def clean(text: str) -> str:
-    """`text` with surrogate pairs joined and each lone surrogate as U+FFFD, so that UTF-8 can carry it.
-
-    >>> clean("caf\\udce9"), clean("\\ud83d\\ude00") == "\U0001f600"
-    ('caf\ufffd', True)
-    """
-    if not has_surrogates(text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
 _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
@@ -99,19 +87,19 @@ def clean_arguments(text: str) -> str:
         case None:
             return text
         case "surrogates":
-            return _ESCAPE.sub(lambda found: "\\ufffd" if found[1] else found[0], clean(text))
+            return _ESCAPE.sub(lambda found: "\\ufffd" if found[1] else found[0], well_formed(text))
         case _:
             return "{}"
 
 
 def clean_name(name: str) -> str:
     """The name of a call, fit to be encoded; what a wire cannot carry otherwise is the wire's to encode."""
-    return NO_NAME if is_blank(name) else clean(name)
+    return NO_NAME if is_blank(name) else well_formed(name)
 
 
 def clean_system(block: SystemBlock) -> SystemBlock:
     """A part of the system prompt without lone surrogates."""
-    text = clean(block.text)
+    text = well_formed(block.text)
     return block if text is block.text else SystemBlock(text, block.mode)
 
 
@@ -125,7 +113,7 @@ def clean_result(block: ToolResultBlock, call_id: str) -> ToolResultBlock:
                 if is_blank(part.text):
                     changed = True
                     continue
-                if (text := clean(part.text)) is not part.text:
+                if (text := well_formed(part.text)) is not part.text:
                     changed, part = True, TextPart(text)
             case StoredMediaPart():
                 if broken_media(part):
@@ -145,12 +133,12 @@ def missing_result(call_id: str) -> ToolResultBlock:
 
 def summary_text(block: CompactionSummaryBlock) -> TextualBlock:
     """A summary as words of the user."""
-    return TextualBlock(SUMMARY_PREFACE + clean(block.text))
+    return TextualBlock(SUMMARY_PREFACE + well_formed(block.text))
 
 
 def as_text(block: ThinkingBlock) -> TextualBlock:
     """Reasoning of another model as plain text: between `<thinking>` tags, each on its own line."""
-    return TextualBlock(f"<thinking>\n{clean(block.text).strip()}\n</thinking>")
+    return TextualBlock(f"<thinking>\n{well_formed(block.text).strip()}\n</thinking>")
 
 
 class IdClash(Exception):

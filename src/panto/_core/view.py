@@ -17,6 +17,7 @@ from typing import assert_never
 import msgspec
 
 from panto._wire.protocol import Sendable
+from panto._wire.surrogates import well_formed
 from panto.conversation import (
     CompactionSummaryBlock,
     ContentBlock,
@@ -50,7 +51,6 @@ from .repair import (
     CallIds,
     IdClash,
     as_text,
-    clean,
     clean_arguments,
     clean_name,
     clean_result,
@@ -222,14 +222,18 @@ class View:
         """A block as it is sent; the very same object where nothing is wrong with it."""
         match block:
             case TextualBlock():
-                return TextualBlock(clean(block.text)) if has_surrogates(block.text) else block
+                return TextualBlock(well_formed(block.text)) if has_surrogates(block.text) else block
             case CompactionSummaryBlock():
                 return summary_text(block)
             case ToolUseBlock():
                 fit = ToolUseBlock(self._ids.give(block.id), clean_name(block.name), clean_arguments(block.arguments))
                 return block if fit == block else fit
             case ThinkingBlock():
-                return block if is_sealed(block) or not has_surrogates(block.text) else ThinkingBlock(clean(block.text))
+                return (
+                    block
+                    if is_sealed(block) or not has_surrogates(block.text)
+                    else ThinkingBlock(well_formed(block.text))
+                )
             case MediaBlock() | OpaqueBlock() | ToolResultBlock() | SystemBlock():
                 return block
             case _:
