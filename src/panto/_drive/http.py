@@ -229,7 +229,9 @@ def init(
         ConfigError: A value that cannot work, such as a CA file that does not exist.
         StateError: A request was made already, with other settings. Call `deinit` first.
 
+    >>> deinit()
     >>> init(timeouts=Timeouts(connect=5, idle=120))
+    >>> deinit()
     """
     from .http_route import check_ca_bundle, check_proxy
 
