@@ -31,6 +31,7 @@ STATUSES: Final = (
     ("2", "the command line, the environment or the config file is wrong; nothing was sent"),
     ("3", "an answer came and is not whole"),
     ("130", "Ctrl-C"),
+    ("143", "SIGTERM, or the terminal was closed"),
 )
 
 
