@@ -141,7 +141,7 @@ def _custom_schema(kind: type) -> Schema:
     if _is_model(kind):
         schema: Schema = kind.model_json_schema()  # type: ignore[attr-defined]
         return schema
-    if isinstance(kind, type) and issubclass(kind, pathlib.PurePath):
+    if issubclass(kind, pathlib.PurePath):
         return {"type": "string"}
     raise TypeError(f"a model cannot be told of the type {getattr(kind, '__qualname__', kind)!r}")
 
@@ -298,7 +298,7 @@ def _with_meta(annotation: object) -> object:
         told = {word: limit for word in _CONSTRAINTS if (limit := getattr(extra, word, None)) is not None}
         if told:
             metas.append(msgspec.Meta(**told))
-    return typing.Annotated[(inner, *metas)] if metas else inner  # type: ignore[return-value]
+    return typing.Annotated[(inner, *metas)] if metas else inner
 
 
 # ---------------------------------------------------------------- what went wrong

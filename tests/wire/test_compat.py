@@ -9,7 +9,10 @@ import msgspec
 import pytest
 
 from panto._wire.compat import HOSTS, Compat, compat_for, effort_fields, host_of
-from panto.config import ChatCompat, ReasoningEffort
+from panto._wire.names import NameTable
+from panto._wire.openai_chat import ChatWire
+from panto.config import APIStyle, ChatCompat, OpenAIChatConfig, ReasoningEffort, WireIdentity
+from panto.rules.ids import id_shape
 
 NO_OVERRIDES = ChatCompat()
 
@@ -22,7 +25,7 @@ def test_every_row_says_where_its_knowledge_comes_from() -> None:
     for row in HOSTS:
         assert row.hosts
         assert re.search(r"https://|recorded|\w+/[\w.-]+#\d+", row.source), row.hosts
-        re.compile(row.wants.tool_call_id)
+        assert row.wants.tool_call_id is None  # shapes of ids are in panto.rules.ids
 
 
 def test_every_row_can_be_reached() -> None:
@@ -33,7 +36,8 @@ def test_every_row_can_be_reached() -> None:
 
 def test_a_host_is_told_by_its_whole_name_or_what_it_lies_below() -> None:
     assert compat("https://adb-1.azuredatabricks.net/serving-endpoints").stream_usage is False
-    assert compat("https://eu.api.mistral.ai/v1").id_max == 9
+    identity = WireIdentity(APIStyle.OPENAI_CHAT, "https://eu.api.mistral.ai/v1", "m")
+    assert id_shape(identity).longest == 9
     assert compat("https://api.mistral.ai.example.com/v1") == Compat()
     assert compat("https://notapi.mistral.ai/v1") == Compat()
     assert compat("https://example.com/api.mistral.ai") == Compat()
@@ -85,9 +89,9 @@ def test_a_config_overrules_each_thing_and_nothing_else() -> None:
     assert set(OVERRIDES) == set(ChatCompat.__struct_fields__)
     for name, value in OVERRIDES.items():
         got = compat_for("http://h/v1", "m", ChatCompat(**{name: value}))
-        beside = {"id_max": got.id_max} if name == "tool_call_id" else {}
-        assert got == msgspec.structs.replace(Compat(), **{name: value}, **beside)
-    assert compat_for("http://h/v1", "m", ChatCompat(tool_call_id="[a-z]{300}")).id_max >= 300
+        assert got == msgspec.structs.replace(Compat(), **{name: value})
+    config = OpenAIChatConfig(model="m", base_url="http://h/v1", compat=ChatCompat(tool_call_id="[a-z]{300}"))
+    assert ChatWire(config, NameTable([])).target.id_max >= 300
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ the contract of every driver; the core reaches the world through nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -144,10 +144,9 @@ Plan: TypeAlias = Generator["Effect[object] | Event", object, T]
 """A part of the loop: yields effects and events, returns a `T`."""
 
 
-def do(effect: Effect[T]) -> Generator[Effect[T], T, T]:
+def do(effect: Effect[T]) -> Plan[T]:
     """Ask for `effect`; a `yield from` of it has the type of the reply."""
-    reply: T = yield effect
-    return reply
+    return cast(T, (yield effect))
 
 
 class Raised(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from panto._wire.names import NameTable
 from panto.config import AnthropicMessagesConfig, Config, OpenAIChatConfig, ProviderConfig, Secret
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("panto")
 
+T = TypeVar("T")
+
 
 class Offer:
     """The tools of one provider call: declarations in a stable order, and who answers to each name."""
@@ -38,8 +40,14 @@ class Offer:
         self.names: NameTable = NameTable([("", decl.name) for decl in self.decls])
 
 
+class Watch(Protocol):
+    """What a recorder makes of every plan of an agent: one that does the same."""
+
+    def __call__(self, plan: Plan[T], what: str, given: Mapping[str, object], /) -> Plan[T]: ...
+
+
 class Engine:
-    """The state behind an agent."""
+    """The state behind an agent. `watch` is a recorder's, while there is one."""
 
     def __init__(self, config: Config, session: Session, conversation: Conversation | None, hooks: Hooks) -> None:
         if not isinstance(config, Config):
@@ -57,7 +65,12 @@ class Engine:
         self.batch: Batch | None = None
         self._batch_offer: Sequence[ToolDecl] = ()
         self._offer: Offer | None = None
+        self.watch: Watch | None = None
         self._wire: tuple[ProviderConfig, Offer, Wire, View] | None = None
+
+    def watched(self, plan: Plan[T], what: str, **given: object) -> Plan[T]:
+        """A plan that an agent is about to perform, as a recorder wants it; `what` and `given` tell how to make it."""
+        return plan if self.watch is None else self.watch(plan, what, given)
 
     def set_config(self, config: Config) -> None:
         """Use another config from now on."""

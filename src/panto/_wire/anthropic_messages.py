@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
+import msgspec
+
 from panto._data.windows import window_of
 from panto._wire.anthropic_blocks import encode, encode_content, markable
 from panto._wire.anthropic_messages_read import MessagesDecoder
@@ -58,11 +60,8 @@ class MessagesWire:
     """One provider as configured; see `Wire`."""
 
     def __init__(self, config: AnthropicMessagesConfig, names: NameTable) -> None:
-        self.target = Target(
-            config.wire_identity(),
-            needs_signature=True,
-            drop_refused=True,
-            foreign_reasoning=config.foreign_reasoning,
+        self.target = msgspec.structs.replace(
+            Target.of(config.wire_identity()), foreign_reasoning=config.foreign_reasoning
         )
         self._config = config
         self._names = names

@@ -22,9 +22,9 @@ _Effort = Literal["reasoning_effort", "reasoning", "thinking", "enable_thinking"
 class Compat(msgspec.Struct, frozen=True, kw_only=True):
     """How one host wants its requests. The defaults are those of a host that is not known.
 
-    The first eight fields are those of `ChatCompat`. Beyond them:
+    The first eight fields are those of `ChatCompat`; the shape of call ids is in `panto.rules.ids`, which a
+    `tool_call_id` of the config overrules. Beyond them:
 
-    id_max: the longest call id.
     effort_words: the host's word for an effort where it is not panto's own; `off` is `none` unless said here.
     effort_beside: whether `reasoning_effort` goes beside `thinking`.
     seed_field: the name of the seed.
@@ -38,8 +38,7 @@ class Compat(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     stream_usage: bool = True
     parts: bool = True
-    tool_call_id: str = r"[a-zA-Z0-9_.:-]+"
-    id_max: int = 64
+    tool_call_id: str | None = None
     effort_words: Mapping[ReasoningEffort, str] = {}
     effort_beside: bool = False
     seed_field: str = "seed"
@@ -59,14 +58,12 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 _E = ReasoningEffort
 _TO_HIGH: Final[Mapping[ReasoningEffort, str]] = {_E.MINIMAL: "low", _E.XHIGH: "high", _E.MAX: "high"}
 _ON_OFF: Final[Mapping[ReasoningEffort, str]] = {effort: "high" for effort in _E if effort not in (_E.DEFAULT, _E.OFF)}
-_STRICT_ID: Final = r"[a-zA-Z0-9_-]+"
 
 HOSTS: Final[tuple[Host, ...]] = (
     Host(
         hosts=("api.openai.com",),
-        source="tailcallhq/forgecode#1081: reasoning models refuse max_tokens; NousResearch/hermes-agent#12230: "
-        "ids of more than 40 characters are refused; recorded (2026-12)",
-        wants=Compat(max_tokens_field="max_completion_tokens", tool_call_id=_STRICT_ID, id_max=40),
+        source="tailcallhq/forgecode#1081: reasoning models refuse max_tokens; recorded (2026-12)",
+        wants=Compat(max_tokens_field="max_completion_tokens"),
     ),
     Host(
         hosts=("openai.azure.com", "cognitiveservices.azure.com"),
@@ -75,8 +72,6 @@ HOSTS: Final[tuple[Host, ...]] = (
         "header api-key; else as the row below",
         wants=Compat(
             max_tokens_field="max_completion_tokens",
-            tool_call_id=_STRICT_ID,
-            id_max=40,
             key_header="api-key",
             effort_words={_E.MAX: "xhigh"},
         ),
@@ -87,8 +82,6 @@ HOSTS: Final[tuple[Host, ...]] = (
         "(2026-12)",
         wants=Compat(
             max_tokens_field="max_completion_tokens",
-            tool_call_id=_STRICT_ID,
-            id_max=40,
             effort_words={_E.MAX: "xhigh"},
         ),
     ),
@@ -112,7 +105,6 @@ HOSTS: Final[tuple[Host, ...]] = (
             max_tokens_field="max_completion_tokens",
             reasoning_field="reasoning",
             effort_words=_TO_HIGH,
-            tool_call_id=_STRICT_ID,
         ),
     ),
     Host(
@@ -126,13 +118,11 @@ HOSTS: Final[tuple[Host, ...]] = (
     Host(
         hosts=("api.mistral.ai",),
         source="https://docs.mistral.ai/capabilities/reasoning/adjustable (2026-12): reasoning_effort high or none; "
-        "random_seed: https://docs.mistral.ai/api; ids: anomalyco/opencode#1680; usage comes unasked, and what is not "
+        "random_seed: https://docs.mistral.ai/api; usage comes unasked, and what is not "
         "known is refused with 422 (recorded)",
         wants=Compat(
             effort_words=_ON_OFF,
             stream_usage=False,
-            tool_call_id=r"[a-zA-Z0-9]{9}",
-            id_max=9,
             seed_field="random_seed",
         ),
     ),
@@ -146,7 +136,7 @@ HOSTS: Final[tuple[Host, ...]] = (
         hosts=("generativelanguage.googleapis.com", "aiplatform.googleapis.com"),
         source="https://ai.google.dev/gemini-api/docs/openai: reasoning_effort none to high; signatures of thoughts in "
         "extra_content of a call (2026-12)",
-        wants=Compat(effort_words={_E.XHIGH: "high", _E.MAX: "high"}, tool_call_id=r"[!-~]+", id_max=4096),
+        wants=Compat(effort_words={_E.XHIGH: "high", _E.MAX: "high"}),
     ),
     Host(
         hosts=("api.cerebras.ai",),
@@ -202,7 +192,7 @@ HOSTS: Final[tuple[Host, ...]] = (
     Host(
         hosts=("githubcopilot.com", "models.github.ai"),
         source="recorded (2026-12): max_tokens, stream_options; reasoning_opaque comes back as it came",
-        wants=Compat(tool_call_id=_STRICT_ID),
+        wants=Compat(),
     ),
     Host(
         hosts=(
@@ -250,8 +240,6 @@ def compat_for(base_url: str, model: str, overrides: ChatCompat) -> Compat:
     """
     wants = host_of(base_url, model).wants
     given = {name: value for name in overrides.__struct_fields__ if (value := getattr(overrides, name)) is not None}
-    if "tool_call_id" in given:
-        given["id_max"] = 4096  # the pattern says how long an id may be
     return msgspec.structs.replace(wants, **given)
 
 

@@ -62,13 +62,14 @@ class ChatWire:
         self._config = config
         self._names = names
         self.compat: Compat = compat_for(config.base_url, config.model, config.compat)
-        self.target = Target(
-            config.wire_identity(),
-            id_pattern=self.compat.tool_call_id,
-            id_max=self.compat.id_max,
+        self.target = msgspec.structs.replace(
+            Target.of(config.wire_identity()),
             replay_reasoning=self.compat.send_reasoning,
             foreign_reasoning=config.foreign_reasoning,
         )
+        if self.compat.tool_call_id is not None:
+            # The config's pattern says how long an id may be, too.
+            self.target = msgspec.structs.replace(self.target, id_pattern=self.compat.tool_call_id, id_max=4096)
         self._url = _with_path(config.base_url)
         self._secret_url = None if config.url_secret is None else Secret(_with_path(config.url_secret()))
 

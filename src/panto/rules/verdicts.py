@@ -29,6 +29,8 @@ from panto.conversation import (
     ToolUseBlock,
 )
 
+from .ids import id_shape
+
 
 class Target(msgspec.Struct, frozen=True):
     """What the provider of a request takes; the view makes a history fit it.
@@ -53,9 +55,9 @@ class Target(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, identity: WireIdentity) -> Target:
         """What is known from the identity alone."""
-        if identity.api_style is APIStyle.ANTHROPIC_MESSAGES:
-            return cls(identity, needs_signature=True, drop_refused=True)
-        return cls(identity, id_max=40)
+        shape = id_shape(identity)
+        messages = identity.api_style is APIStyle.ANTHROPIC_MESSAGES
+        return cls(identity, shape.pattern, shape.longest, needs_signature=messages, drop_refused=messages)
 
 
 # ------------------------------------------------------- what the rules look at
