@@ -6,7 +6,6 @@ read from the environment at the moment a config is built, and goes nowhere else
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ import panto
 
 from .configfile import ConfigFile, ModelEntry, ProviderEntry
 from .failures import CommandError
+from .near import near
 from .providers import BUILT_IN, LOCAL, BuiltIn
 
 __all__ = ["Alias", "Catalogue", "Provider"]
@@ -73,8 +73,8 @@ class Catalogue:
             if provider not in self.providers:
                 raise CommandError(self._no_key(_plain(BUILT_IN[provider])))
             return self._unnamed(provider, model)
-        if near := difflib.get_close_matches(wanted, self.aliases, n=3, cutoff=0.75):
-            raise CommandError(self._unknown(wanted, near))
+        if meant := near(wanted, self.aliases, most=3, cutoff=0.75):
+            raise CommandError(self._unknown(wanted, meant))
         for name, row in BUILT_IN.items():
             if name in self.providers and wanted.startswith(row.families):
                 return self._unnamed(name, wanted)
@@ -205,8 +205,8 @@ class Catalogue:
         for name, entry in self.file.models.items():
             keys = ("models", name)
             if entry.provider not in self.providers and entry.provider not in BUILT_IN:
-                near = difflib.get_close_matches(entry.provider, [*self.providers, *BUILT_IN], n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"give it a table [providers.{entry.provider}]"
+                meant = near(entry.provider, [*self.providers, *BUILT_IN])
+                hint = f"did you mean {meant[0]!r}?" if meant else f"give it a table [providers.{entry.provider}]"
                 self.file.fail((*keys, "provider"), f"there is no provider {entry.provider!r}; {hint}")
             if entry.provider not in self.providers:
                 self.providers[entry.provider] = _plain(BUILT_IN[entry.provider])
@@ -229,8 +229,9 @@ class Catalogue:
             return alias.name, "PANTO_MODEL"
         if self.file.default is not None:
             if self.file.default not in self.aliases:
-                near = difflib.get_close_matches(self.file.default, self.aliases, n=3)
-                self.file.fail(("default",), self._unknown(self.file.default, near))
+                self.file.fail(
+                    ("default",), self._unknown(self.file.default, near(self.file.default, self.aliases, most=3))
+                )
             return self.file.default, self.file.where(("default",))
         name = next((name for name in BUILT_IN if name in self.aliases), None) or next(iter(self.aliases))
         if name == LOCAL:
@@ -284,8 +285,8 @@ class Catalogue:
             f"`panto models` lists them."
         )
 
-    def _unknown(self, wanted: str, near: list[str]) -> str:
-        guess = f" Did you mean {' or '.join(near)}?" if near else f" There are: {', '.join(self.aliases)}."
+    def _unknown(self, wanted: str, meant: list[str]) -> str:
+        guess = f" Did you mean {' or '.join(meant)}?" if meant else f" There are: {', '.join(self.aliases)}."
         example = next((name for name in self.providers), "openai")
         return (
             f"there is no model alias {wanted!r}.{guess}\n"

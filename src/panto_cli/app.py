@@ -6,13 +6,13 @@ it a question. Everything the user can do wrong ends in a paragraph and a status
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import Final
 
 import click
 
 from .failures import CommandError, Exit, ReaderGone, explain
+from .near import near
 from .options import debug_option, set_up, store_option
 from .terminal import Console
 
@@ -87,7 +87,7 @@ def ask_command(
 
     from .oneshot import Question, ask, read_question
 
-    text = read_question(" ".join(question) if question else None)
+    text = read_question(" ".join(question) if question else None, console)
     asked = Question(
         text=text,
         model=model,
@@ -141,10 +141,9 @@ def _invoke(args: list[str], console: Console) -> int:
 
 def _command_of(args: list[str]) -> tuple[click.Command, list[str]]:
     """The command that the first word names, with all other arguments; the question otherwise."""
-    with_value = {name for param in ask_command.params if _takes_value(param) for name in param.opts}
     at = 0
     while at < len(args) and args[at].startswith("-") and args[at] not in ("-", "--"):
-        at += 2 if args[at] in with_value else 1
+        at += 2 if _takes_next(args[at]) else 1
     if at >= len(args) or args[at] == "--":
         return ask_command, args
     word = args[at]
@@ -152,10 +151,20 @@ def _command_of(args: list[str]) -> tuple[click.Command, list[str]]:
         module = importlib.import_module(COMMANDS[word][0])
         command: click.Command = module.command
         return command, args[:at] + args[at + 1 :]
-    if len(args) - at == 1 and (near := difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.8)):
-        raise CommandError(f"there is no command {word!r}. Did you mean: panto {near[0]}? To ask it: panto -- {word}")
+    if len(args) - at == 1 and (meant := near(word, COMMANDS, cutoff=0.8)):
+        raise CommandError(f"there is no command {word!r}. Did you mean: panto {meant[0]}? To ask it: panto -- {word}")
     return ask_command, args
 
 
-def _takes_value(param: click.Parameter) -> bool:
-    return isinstance(param, click.Option) and not param.is_flag
+def _takes_next(arg: str) -> bool:
+    """Whether the value of an option is the next argument: `--model x`, `-m x`, `-cm x`; not `--model=x`, `-mx`."""
+    with_value = {
+        name
+        for param in ask_command.params
+        if isinstance(param, click.Option) and not param.is_flag
+        for name in param.opts
+    }
+    if arg.startswith("--"):
+        return arg in with_value
+    first = next((at for at, letter in enumerate(arg[1:], 1) if f"-{letter}" in with_value), None)
+    return first == len(arg) - 1

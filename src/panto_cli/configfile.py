@@ -6,7 +6,6 @@ no place for a key, so nothing read from it or printed of it can show one.
 
 from __future__ import annotations
 
-import difflib
 import enum
 import re
 import tomllib
@@ -20,6 +19,7 @@ import msgspec
 import panto
 
 from .failures import CommandError
+from .near import near
 
 __all__ = ["ConfigFile", "ModelEntry", "ProviderEntry", "read_config"]
 
@@ -171,8 +171,8 @@ def _check_names(file: ConfigFile, table: dict[str, object], known: list[str], k
             continue
         if name in ("api_key", "key", "token", "apikey"):
             file.fail((*keys, name), _NO_KEYS)
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known here are: {', '.join(known)}"
+        meant = near(name, known)
+        hint = f"did you mean {meant[0]!r}?" if meant else f"known here are: {', '.join(known)}"
         file.fail((*keys, name), f"unknown key; {hint}")
 
 

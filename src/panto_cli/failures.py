@@ -75,6 +75,8 @@ def explain(error: BaseException, key_env: str | None = None) -> tuple[str, Exit
             if key_env and kind in ABOUT_THE_KEY:
                 lines.append(f"The key in use is the one in {key_env}.")
             return "\n".join(lines), Exit.FAILED
+        case panto.SessionBusy():
+            return str(error), Exit.FAILED
         case panto.ConfigError() | panto.SessionError():
             return str(error), Exit.USAGE
         case panto.PantoError():

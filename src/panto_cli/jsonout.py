@@ -6,7 +6,6 @@ neither can say what the other does not.
 
 from __future__ import annotations
 
-import json
 from typing import TypeAlias
 
 import msgspec
@@ -76,6 +75,8 @@ class JSONRenderer:
         try:
             return self._encoder.encode(event).decode("utf-8")
         except UnicodeEncodeError:
+            import json
+
             # A lone surrogate, which UTF-8 cannot say and JSON can: as an escape.
             return json.dumps(msgspec.to_builtins(event), separators=(",", ":"))
 
@@ -92,6 +93,8 @@ def schema() -> dict[str, object]:
 
 def main() -> None:
     """Print the schema, as docs/events.schema.json has it: `python -m panto_cli.jsonout > docs/events.schema.json`."""
+    import json
+
     print(json.dumps(schema(), indent=2, ensure_ascii=False))
 
 

@@ -11,6 +11,7 @@ import os
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Generator
 from pathlib import Path
 from types import FrameType
@@ -25,7 +26,6 @@ from .jsonout import JSONRenderer, RunStart
 from .paths import sessions_directory
 from .providers import LOCAL
 from .render import TextRenderer
-from .resume import find_session, latest_session, open_store, pick_alias
 from .terminal import Console
 
 __all__ = ["Question", "ask", "read_question"]
@@ -33,6 +33,9 @@ __all__ = ["Question", "ask", "read_question"]
 HONEST = (
     "SmolLM2-135M-Instruct, a very small model in this process. It shows panto at work; do not believe what it says."
 )
+
+SLOW = 2.0
+"""Seconds after which a person is told that standard input is waited for."""
 
 
 class Question(msgspec.Struct, kw_only=True):
@@ -48,14 +51,14 @@ class Question(msgspec.Struct, kw_only=True):
     json: bool = False
 
 
-def read_question(words: str | None) -> str:
+def read_question(words: str | None, console: Console) -> str:
     """The question of the command line and what standard input has, joined by a blank line.
 
     Standard input is read when it is a pipe or a file, never when it is a terminal.
 
     Raises `CommandError` when there is nothing to ask.
     """
-    piped = _piped()
+    piped = _piped(console)
     parts = [part for part in (words, piped) if part is not None and part.strip()]
     if parts:
         return "\n\n".join(parts)
@@ -70,7 +73,7 @@ def read_question(words: str | None) -> str:
     )
 
 
-def _piped() -> str | None:
+def _piped(console: Console) -> str | None:
     if sys.stdin is None or sys.stdin.closed:
         return None
     try:
@@ -79,9 +82,23 @@ def _piped() -> str | None:
         mode = os.fstat(sys.stdin.fileno()).st_mode
         if stat.S_ISCHR(mode) and not _is_null():
             return None  # a device: nobody knows when it ends
-        return sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+        with _told_when_slow(console):
+            return sys.stdin.buffer.read().decode("utf-8-sig", "replace")
     except OSError:
         return None  # opened for writing only, or a directory
+
+
+@contextlib.contextmanager
+def _told_when_slow(console: Console) -> Generator[None]:
+    """Say what is waited for: a pipe that nobody closes would look like a panto that hangs."""
+    timer = threading.Timer(SLOW, lambda: console.note("waiting for the end of standard input ..."))
+    timer.daemon = True
+    if console.err_is_terminal:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _is_null() -> bool:
@@ -123,8 +140,10 @@ def ask(question: Question, catalogue: Catalogue, console: Console) -> Exit:
 def _session(
     question: Question, catalogue: Catalogue, console: Console
 ) -> tuple[panto.Session, panto.Conversation | None, Alias]:
-    store = open_store(sessions_directory(question.store, catalogue.file.folder))
+    store = panto.FileSystemJSONLStore(sessions_directory(question.store, catalogue.file.folder))
     if question.go_on or question.resume is not None:
+        from .resume import find_session, latest_session, pick_alias
+
         session = find_session(store, question.resume) if question.resume is not None else latest_session(store)
         alias = pick_alias(catalogue, session.info, question.model, console)
         if not question.no_session:

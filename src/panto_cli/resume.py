@@ -15,7 +15,7 @@ from .failures import CommandError, Exit
 from .table import cut, one_line, when
 from .terminal import Console
 
-__all__ = ["ambiguous", "find_session", "open_store", "pick_alias"]
+__all__ = ["find_session", "latest_session", "open_store", "pick_alias"]
 
 
 def open_store(directory: Path) -> panto.FileSystemJSONLStore:
@@ -31,7 +31,7 @@ def find_session(store: panto.FileSystemJSONLStore, prefix: str) -> panto.Sessio
     try:
         session = store.resolve(prefix)
     except panto.AmbiguousSession as error:
-        raise CommandError(ambiguous(store, prefix, error)) from None
+        raise CommandError(_ambiguous(store, prefix, error)) from None
     if session is None:
         raise CommandError(f"there is no session {prefix!r}; `panto sessions` lists them")
     return session
@@ -45,7 +45,7 @@ def latest_session(store: panto.FileSystemJSONLStore) -> panto.Session:
     return session
 
 
-def ambiguous(store: panto.FileSystemJSONLStore, prefix: str, error: panto.AmbiguousSession) -> str:
+def _ambiguous(store: panto.FileSystemJSONLStore, prefix: str, error: panto.AmbiguousSession) -> str:
     """What to say when a prefix fits several sessions."""
     fitting = [info for info in store.list() if info.id in error.candidates]
     lines = [f"{prefix!r} fits {len(error.candidates)} sessions; write more of the id:"]

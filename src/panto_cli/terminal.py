@@ -12,7 +12,6 @@ import io
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable
 from typing import Final, TextIO
 
@@ -197,6 +196,8 @@ class Console:
 
 def _wrapped(text: str) -> str:
     """`text` with its lines broken between words where the terminal would break them within."""
+    import textwrap
+
     width = max(20, min(shutil.get_terminal_size().columns, 120))
     lines = (textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n"))
     return "\n".join("\n".join(wrapped) for wrapped in lines)

@@ -157,6 +157,12 @@ def test_a_session_is_matched_by_its_wire_identity_alone(tmp_path: pathlib.Path)
     assert found.match(session("smollm2-135m", "http://127.0.0.1:4711/v1")) == ["local"]
 
 
+def test_the_local_model_is_known_by_the_name_that_the_library_gives_it() -> None:
+    from panto.ext.local import MODEL
+
+    assert catalogue({}).choose("local").model == MODEL
+
+
 def test_the_values_that_must_not_be_shown_are_known(tmp_path: pathlib.Path) -> None:
     text = '[providers.p]\nbase_url="https://u:PASS@h/?k=QUERY"\nheaders={X="HEAD"}\nheaders_env={Y="TOK"}\n'
     found = catalogue({"XAI_API_KEY": "sk-x", "TOK": "tok"}, text, tmp_path)

@@ -301,6 +301,16 @@ def test_two_dashes_make_a_commands_name_a_question(panto: Command, server: Serv
     assert server.requests[0].said == [("user", "sessions")]
 
 
+@pytest.mark.parametrize(
+    "args", [("-m", "models"), ("-mmodels",), ("--model=models",), ("--model", "models"), ("-cm", "models")]
+)
+def test_the_value_of_an_option_is_no_command(panto: Command, server: Server, args: tuple[str, ...]) -> None:
+    panto.run("before", "-m", "openai/models")
+    panto.run(*args, "sessions of parliament")
+    assert server.requests[-1].body["model"] == "models"
+    assert server.requests[-1].said[-1] == ("user", "sessions of parliament")
+
+
 def test_a_fault_of_the_command_itself_is_a_paragraph_and_a_traceback_with_debug(panto: Command) -> None:
     code = (
         "import sys, panto_cli.render as r\n"

@@ -67,6 +67,15 @@ def test_notes_are_not_in_what_is_piped_on(panto: Command) -> None:
     assert sorted(screen.lines) == ["HELLO, WORLD", "asking openai (gpt-6.1-terra)"]
 
 
+def test_a_pipe_that_nobody_closes_is_told(panto: Command) -> None:
+    command = " ".join(map(shlex.quote, panto.argv("q")))
+    screen = Terminal(["/bin/sh", "-c", f"(read line; echo $line) | {command}"], panto.env, 80)
+    screen.wait_for("waiting for the end of standard input")
+    screen.type("now\n")
+    assert screen.end() == 0
+    assert screen.lines[-1] == "Hello, world"
+
+
 def test_without_a_terminal_type_no_escape_code_is_sent(panto: Command) -> None:
     screen = panto.at_terminal("q", env={"TERM": "dumb"})
     assert screen.end() == 0
