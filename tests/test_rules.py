@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.core.histories import TARGETS, clean_histories, histories, identities_for
 
@@ -30,6 +30,7 @@ from panto.conversation import (
     effective_system_blocks,
 )
 from panto.rules import RULES, Target, problems
+from panto.rules.ids import id_shape
 from panto.rules.verdicts import no_arguments
 
 CHAT = WireIdentity(APIStyle.OPENAI_CHAT, "https://chat.example/v1", "m")
@@ -108,7 +109,7 @@ BROKEN: list[tuple[str, list[Message], WireIdentity | Target | None, tuple[int, 
     ("orphan_server_result", [Q, answer(SERVER_RESULT, "x", by=MESSAGES)], MESSAGES, (1, 0)),
     ("refused", [Q, answer("no", by=MESSAGES, stop=StopReason.REFUSAL)], MESSAGES, (1, 0)),
     ("id_shape", [Q, answer(call("a.b")), user(result("a.b"))], MESSAGES, (1, 0)),
-    ("id_shape", [Q, answer(call("x" * 41)), user(result("x" * 41))], CHAT, (1, 0)),
+    ("id_shape", [Q, answer(call("x" * 65)), user(result("x" * 65))], CHAT, (1, 0)),
     ("begins_with_answer", [answer("hello")], CHAT, (0, None)),
     ("same_role", [user("a"), user("b")], CHAT, (1, None)),
 ]
@@ -208,6 +209,7 @@ def test_the_view_changes_something_exactly_when_there_is_a_problem(
 def test_what_a_provider_made_in_order_has_no_problems_and_goes_back_as_it_is(
     data: st.DataObject, identity: WireIdentity
 ) -> None:
+    assume(id_shape(identity).longest > 9)  # these histories are not in the shape of Mistral's ids
     messages = data.draw(clean_histories(identity))
     assert problems(messages) == []
     assert problems(messages, identity) == []

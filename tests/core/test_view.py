@@ -109,10 +109,10 @@ def test_repeated_ids_are_told_apart_and_each_result_goes_to_its_own_call() -> N
 
 
 def test_a_legal_id_keeps_itself_also_when_an_earlier_one_was_encoded_to_it() -> None:
-    first = sent(user("go"), answer(call("a.b")))[1][1][0]
+    first = sent(user("go"), answer(call("a b")))[1][1][0]
     assert isinstance(first, ToolUseBlock)
     growing = View(Target.of(CHAT))
-    history = [user("go"), answer(call("a.b")), user(result("a.b"))]
+    history = [user("go"), answer(call("a b")), user(result("a b"))]
     growing.update(history)
     history += [answer(call(first.id)), user(result(first.id))]
     items = growing.update(history).items
