@@ -31,9 +31,11 @@ from . import _ids
 from ._tail import Tail, is_compaction, words_of
 
 __all__ = [
+    "COMPACTION",
     "VERSION",
     "BadLine",
     "Entry",
+    "EntryAtOnce",
     "Header",
     "Prepared",
     "header_line",
@@ -46,6 +48,9 @@ __all__ = [
 
 VERSION = 1
 """The version of the format that this module writes, and the highest it reads."""
+
+COMPACTION = b'{"type":"compaction"'
+"""How the line of a compaction begins."""
 
 EntryType: TypeAlias = Literal["message", "compaction"]
 
@@ -92,14 +97,25 @@ class _Written(msgspec.Struct):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An entry read, its message still in bytes. `message` is empty for a type that this version does not know."""
+    """An entry read. `message` is in bytes until it is looked at, empty for a type that this version does not know."""
 
     type: str
     id: str | None = None
     time: str = ""
-    message: msgspec.Raw = msgspec.Raw(b"")
     usage: Usage | None = None
     wire: WireIdentity | None = None
+    message: msgspec.Raw = msgspec.Raw(b"")
+
+
+class EntryAtOnce(msgspec.Struct, frozen=True):
+    """The same, its message decoded with it: a third faster where it will be looked at anyway."""
+
+    type: str
+    id: str | None = None
+    time: str = ""
+    usage: Usage | None = None
+    wire: WireIdentity | None = None
+    message: StoredMessage | None = None
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -191,6 +207,7 @@ def _escaped(value: msgspec.Struct) -> bytes:
 
 _header = msgspec.json.Decoder(Header)
 _entry = msgspec.json.Decoder(Entry)
+_at_once = msgspec.json.Decoder(EntryAtOnce)
 _message = msgspec.json.Decoder(StoredMessage)
 _ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
 
@@ -214,10 +231,10 @@ def read_header(line: bytes) -> Header | None:
     return header if header.type == "session" else None
 
 
-def read_entry(line: bytes) -> Entry:
-    """The entry in a line, its message not looked into. Raises `BadLine` if it is none."""
+def read_entry(line: bytes, at_once: bool = False) -> Entry | EntryAtOnce:
+    """The entry in a line, its message in bytes or decoded at once. Raises `BadLine` if it is none."""
     try:
-        return _entry.decode(line)
+        return (_at_once if at_once else _entry).decode(line)
     except _ERRORS:
         pass
     loose = _object(line)
@@ -231,21 +248,20 @@ def read_entry(line: bytes) -> Entry:
         kind,
         _word(loose.get("id")),
         _word(loose.get("time")) or "",
-        msgspec.Raw(json.dumps(message).encode("ascii")),
         _loose(loose.get("usage"), Usage),
         _identity(loose.get("wire")),
+        msgspec.Raw(json.dumps(message).encode("ascii")),
     )
 
 
-def read_message(entry: Entry) -> Message:
+def read_message(entry: Entry | EntryAtOnce) -> Message:
     """The message of an entry. Raises `BadLine` if there is none in it.
 
     Blocks, stop reasons and the like that this version does not know are left out, with a warning for blocks.
     """
-    try:
-        stored = _message.decode(entry.message)
-    except _ERRORS:
-        stored = _loose_message(bytes(entry.message))
+    if entry.message is None:
+        raise BadLine
+    stored = entry.message if isinstance(entry.message, StoredMessage) else _decoded(entry.message)
     identity = stored.identity
     if identity is UNSET:
         identity = entry.wire if stored.role is MessageRole.ASSISTANT else None
@@ -259,6 +275,13 @@ def read_message(entry: Entry) -> Message:
         stored.stop_reason,
         stored.stop_raw,
     )
+
+
+def _decoded(raw: msgspec.Raw) -> StoredMessage:
+    try:
+        return _message.decode(raw)
+    except _ERRORS:
+        return _loose_message(bytes(raw))
 
 
 def _loose_message(raw: bytes) -> StoredMessage:

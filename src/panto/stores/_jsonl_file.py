@@ -23,7 +23,18 @@ from ._jsonl_entry import VERSION, Header, read_header, read_tail
 from ._lock import exclusive
 from ._tail import Tail
 
-__all__ = ["HEAD", "TAIL", "Mark", "append", "create", "glance", "is_mine", "make_directory", "open_to_read"]
+__all__ = [
+    "HEAD",
+    "TAIL",
+    "Mark",
+    "append",
+    "create",
+    "glance",
+    "holds",
+    "make_directory",
+    "open_to_read",
+    "refuse_later_format",
+]
 
 HEAD = TAIL = 4096
 """Bytes read of each end of a file when sessions are listed."""
@@ -192,11 +203,11 @@ def _checked(fd: int, path: Path, mark: Mark | None) -> int:
         header = read_header(_read_at(fd, 0, HEAD).partition(b"\n")[0]) or _long_header(_read_at(fd, 0, HEAD))
         if header is None:
             raise StoreError(f"{path} is no session file: its first line is no session header; nothing was written")
-        is_mine(header, path)
+        refuse_later_format(header, path)
     return status.st_size
 
 
-def is_mine(header: Header, path: Path) -> None:
+def refuse_later_format(header: Header, path: Path) -> None:
     """Refuse a file of a later format."""
     if header.version > VERSION:
         raise StoreError(
@@ -286,6 +297,16 @@ def glance(path: Path) -> Glance | None:
         return Glance(header, tail, Mark.of(status))
     finally:
         os.close(fd)
+
+
+def holds(fd: int, what: bytes) -> bool:
+    """Whether the bytes are anywhere in the file, looked through in pieces of 1 MB."""
+    at, step = 0, 1 << 20
+    while piece := _read_at(fd, at, step + len(what)):
+        if what in piece:
+            return True
+        at += step
+    return False
 
 
 _CREATED = re.compile(rb'"created"\s*:\s*"([0-9T:.Z+-]{10,40})"')

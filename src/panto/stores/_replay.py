@@ -1,7 +1,8 @@
 """From the lines of a session to the conversation as it stood.
 
 Law: in order, each message once, compactions replayed; a line that cannot be read costs that line and nothing else.
-Messages stay in bytes until it is sure that they are wanted: what a compaction replaced is never looked into.
+Where there are compactions, messages stay in bytes until it is sure that they are wanted: what was replaced is never
+looked into.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 from panto.conversation import CompactionSummaryBlock, Message, MessageRole
 from panto.session import replay_compaction
 
-from ._jsonl_entry import BadLine, Entry, read_entry, read_message
+from ._jsonl_entry import BadLine, Entry, EntryAtOnce, read_entry, read_message
 
 __all__ = ["Replayed", "replay"]
 
@@ -38,15 +39,19 @@ class _Brief(msgspec.Struct):
 _brief = msgspec.json.Decoder(_Brief)
 
 
-def replay(lines: Iterable[bytes]) -> Replayed:
-    """Replay the lines after the header. A message id that was there before is the same message, offered again."""
-    entries: list[Entry] = []
-    spares: dict[str, list[Entry]] = {}  # the first of an id that can be read counts
+def replay(lines: Iterable[bytes], compacted: bool = True) -> Replayed:
+    """Replay the lines after the header. A message id that was there before is the same message, offered again.
+
+    compacted: whether a compaction is to be expected; if not, messages are decoded at once, which is faster, and right
+        all the same.
+    """
+    entries: list[Entry | EntryAtOnce] = []
+    spares: dict[str, list[Entry | EntryAtOnce]] = {}  # the first of an id that can be read counts
     ids: set[str] = set()
     bad = 0
     for line in lines:
         try:
-            entry = read_entry(line)
+            entry = read_entry(line, not compacted)
             replaced = _replaced(read_message(entry)) if entry.type == "compaction" else 0
         except BadLine:
             bad += 1 if line.strip() else 0
@@ -76,7 +81,9 @@ def _replaced(summary: Message) -> int:
     return sum(block.replaced for block in summary.content if isinstance(block, CompactionSummaryBlock))
 
 
-def _is_system(entry: Entry) -> bool:
+def _is_system(entry: Entry | EntryAtOnce) -> bool:
+    if isinstance(entry, EntryAtOnce):
+        return entry.message is not None and entry.message.role is MessageRole.SYSTEM
     try:
         return _brief.decode(entry.message).role == MessageRole.SYSTEM.value
     except msgspec.MsgspecError:

@@ -23,7 +23,7 @@ from panto.errors import SessionBusy, StoreError
 from panto.session import PersistentMessage, Session, SessionInfo
 
 from . import _ids, _jsonl_file
-from ._jsonl_entry import Prepared, header_line, prepare, read_header
+from ._jsonl_entry import COMPACTION, Prepared, header_line, prepare, read_header
 from ._jsonl_file import Glance, Mark
 from ._replay import replay
 from ._tail import Tail
@@ -155,11 +155,13 @@ class FileSystemJSONLStore:
                 raise StoreError(f"cannot read session file {path}: {error.strerror or error}") from error
             try:
                 with open(fd, "rb", buffering=1 << 18) as file:
+                    compacted = _jsonl_file.holds(fd, COMPACTION)
+                    file.seek(0)
                     header = read_header(file.readline())
                     if header is None:
                         raise StoreError(f"{path} is no session file: its first line is no session header")
-                    _jsonl_file.is_mine(header, path)
-                    found = replay(file)
+                    _jsonl_file.refuse_later_format(header, path)
+                    found = replay(file, compacted)
                     seen = Mark.of(os.fstat(file.fileno()))
                     state.mark = seen if state.mark is None else state.mark.renewed(seen)
             except OSError as error:
