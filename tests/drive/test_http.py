@@ -143,6 +143,16 @@ def test_many_small_chunks_at_once_are_few_reads(own: Colour) -> None:
     assert reads < 500
 
 
+def test_more_than_any_buffer_holds_arrives_whole_though_it_is_read_late(own: Colour) -> None:
+    body = b"data: 0123456789\n\n"
+    with Server(streaming(*[body] * 60_000, b"x" * 3_000_000, *[body] * 60_000)) as server:
+        for _ in range(2):
+            answer = own.open(server.url)
+            time.sleep(0.2)
+            assert whole(answer) == body * 60_000 + b"x" * 3_000_000 + body * 60_000
+        assert server.connections == 1
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 def test_a_compressed_answer_is_read_as_it_comes(way: Colour, encoding: str) -> None:
     seen = threading.Event()
