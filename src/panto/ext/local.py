@@ -28,6 +28,7 @@ from typing import Literal, NamedTuple, overload
 
 import msgspec
 
+from .._drive.http import reach_directly
 from ..config import AnthropicMessagesConfig, APIStyle, OpenAIChatConfig
 from ..errors import ConfigError
 
@@ -265,6 +266,7 @@ def _start(options: _Options, *, built_in: bool) -> _Running:
         _end(process)
         raise
     if "url" in reply:
+        reach_directly(reply["url"])  # a proxy that the environment names cannot reach it
         return _Running(process, reply["url"], key)
     _end(process)
     raise ConfigError(_what_mends(reply.get("kind"), reply.get("words", ""), options.weights))
