@@ -148,7 +148,8 @@ class Agent:
         self._guard.check("run")
         said = self._engine.said(message)
         cell = StateCell()
-        return Stream(self._engine, self._guard, loop.run(self._engine, said, cell), cell, self._driver())
+        plan = self._engine.watched(loop.run(self._engine, said, cell), "run", said=said)
+        return Stream(self._engine, self._guard, plan, cell, self._driver())
 
     def set_config(self, config: Config) -> None:
         """Use another config from the next run on; tools, conversation and session stay."""
@@ -178,11 +179,11 @@ class Agent:
 
     def add_system_message(self, text: str) -> None:
         """Append a part to the system prompt, and store that."""
-        self._call("add_system_message", self._engine.add_system(text, SystemMode.APPEND))
+        self._add_system("add_system_message", text, SystemMode.APPEND)
 
     def set_system_prompt(self, text: str) -> None:
         """Replace the system prompt, and store that."""
-        self._call("set_system_prompt", self._engine.add_system(text, SystemMode.REPLACE))
+        self._add_system("set_system_prompt", text, SystemMode.REPLACE)
 
     # ---- tools
 
@@ -237,6 +238,10 @@ class Agent:
 
     def _driver(self) -> sync.Driver:
         return sync.Driver(self._transport, self._portal, self._clock)
+
+    def _add_system(self, what: str, text: str, mode: SystemMode) -> None:
+        plan = self._engine.add_system(text, mode)
+        self._call(what, self._engine.watched(plan, "add_system", text=text, mode=mode))
 
     def _call(self, what: str, plan: Plan[T]) -> T:
         self._guard.begin_call(what)

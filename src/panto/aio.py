@@ -122,7 +122,8 @@ class AsyncAgent:
         self._guard.check("run")
         said = self._engine.said(message)
         cell = StateCell()
-        return AsyncStream(self._engine, self._guard, loop.run(self._engine, said, cell), cell, self._driver())
+        plan = self._engine.watched(loop.run(self._engine, said, cell), "run", said=said)
+        return AsyncStream(self._engine, self._guard, plan, cell, self._driver())
 
     def set_config(self, config: Config) -> None:
         """Use another config from the next run on; tools, conversation and session stay."""
@@ -152,11 +153,11 @@ class AsyncAgent:
 
     async def add_system_message(self, text: str) -> None:
         """Append a part to the system prompt, and store that."""
-        await self._call("add_system_message", self._engine.add_system(text, SystemMode.APPEND))
+        await self._add_system("add_system_message", text, SystemMode.APPEND)
 
     async def set_system_prompt(self, text: str) -> None:
         """Replace the system prompt, and store that."""
-        await self._call("set_system_prompt", self._engine.add_system(text, SystemMode.REPLACE))
+        await self._add_system("set_system_prompt", text, SystemMode.REPLACE)
 
     # ---- tools
 
@@ -220,6 +221,10 @@ class AsyncAgent:
 
     def _driver(self) -> aio.Driver:
         return aio.Driver(self._transport, self._clock)
+
+    async def _add_system(self, what: str, text: str, mode: SystemMode) -> None:
+        plan = self._engine.add_system(text, mode)
+        await self._call(what, self._engine.watched(plan, "add_system", text=text, mode=mode))
 
     async def _call(self, what: str, plan: Plan[T]) -> T:
         self._guard.begin_call(what)

@@ -267,7 +267,7 @@ def test_a_request_beyond_the_script_fails_and_says_which(face: Face, wire: str)
 
 def test_a_request_beyond_the_script_of_a_server_is_told_to_the_client_and_at_the_end(face: Face, wire: str) -> None:
     provider = ScriptedProvider([])
-    with pytest.raises(ScriptError, match="request 1 .*beyond the script"), provider.serve() as server:
+    with pytest.raises(ScriptError, match=r"request 1 .*beyond the script"), provider.serve() as server:
         ran = face.run(face.agent(Config(provider=server.config(wire))), "one")
         assert isinstance(ran.error, ProviderError)
         assert "beyond the script" in ran.error.message

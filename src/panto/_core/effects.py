@@ -137,7 +137,13 @@ class CallUser(Effect[T], Generic[T], frozen=True):
 
 
 class Cancelled(BaseException):
-    """Thrown into the core by a driver: settle the history, then end. Thrown once at most."""
+    """Thrown into the core by a driver: settle the history, then end. Thrown once at most.
+
+    Its argument is `UNSEEN` when the plan stands at an event that nobody was shown.
+    """
+
+
+UNSEEN = "unseen"
 
 
 Plan: TypeAlias = Generator["Effect[object] | Event", object, T]

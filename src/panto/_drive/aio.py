@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
 
 from panto._core.effects import (
+    UNSEEN,
     Append,
     CallUser,
     Cancelled,
@@ -252,16 +253,18 @@ async def answer(plan: Plan[T], driver: Driver, effect: Effect[object]) -> objec
 
 async def close(plan: Plan[T], driver: Driver) -> None:
     """Throw `Cancelled` into a plan that was begun and drive it to its end; its last events go to nobody."""
+    cancelled = Cancelled()
     try:
         if (writing := driver.writing) is not None:
             driver.writing = None
             try:
                 await writing
             except Exception as error:
-                plan.throw(error)
+                step = plan.throw(error)
             else:
-                plan.send(None)
-        step = plan.throw(Cancelled())
+                step = plan.send(None)
+            cancelled = Cancelled() if isinstance(step, Effect) else Cancelled(UNSEEN)
+        step = plan.throw(cancelled)
         while True:
             if isinstance(step, Effect):
                 try:

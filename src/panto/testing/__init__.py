@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .clock import FakeClock as FakeClock
+    from .recorder import Journal as Journal
+    from .recorder import Replayed as Replayed
+    from .recorder import ReplayMismatch as ReplayMismatch
+    from .recorder import record as record
+    from .recorder import replay as replay
     from .requests import RecordedRequest as RecordedRequest
     from .requests import assert_request as assert_request
     from .requests import first_difference as first_difference
@@ -33,6 +38,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "FakeClock": "clock",
+    "Journal": "recorder",
+    "ReplayMismatch": "recorder",
+    "Replayed": "recorder",
+    "record": "recorder",
+    "replay": "recorder",
     "RecordedRequest": "requests",
     "assert_request": "requests",
     "first_difference": "requests",
@@ -57,6 +67,11 @@ _HOMES = {
 """Name -> module. A new name is one line here, one above and one below."""
 
 __all__ = [
+    "Journal",
+    "ReplayMismatch",
+    "Replayed",
+    "record",
+    "replay",
     "Answer",
     "FakeClock",
     "RecordedRequest",

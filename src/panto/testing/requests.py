@@ -6,12 +6,15 @@ is among them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal, cast
 
 import msgspec
 
+from panto._drive.difference import first_difference, shorten
 from panto.config import JSON, APIStyle, Headers
+
+__all__ = ["RecordedRequest", "assert_request", "first_difference"]
 
 Ended = Literal["open", "end", "closed", "broken"]
 
@@ -84,7 +87,7 @@ class RecordedRequest:
             raise AssertionError(f"{self} is not as expected\n{found}")
 
     def __str__(self) -> str:
-        return f"request {self.number} ({self.wire.value}, {len(self.messages)} messages, last: {_short(self.last)})"
+        return f"request {self.number} ({self.wire.value}, {len(self.messages)} messages, last: {shorten(self.last)})"
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -95,65 +98,6 @@ def assert_request(
 ) -> None:
     """`request.expect(...)`, as a function."""
     request.expect(body, exact=exact, **fields)
-
-
-def first_difference(actual: object, expected: object, *, exact: bool = False, path: str = "body") -> str | None:
-    """Where two JSON values differ first, and how; `None` where `actual` is as expected.
-
-    >>> print(first_difference({"messages": [{"role": "user"}]}, {"messages": [{"role": "system"}]}))
-    at body.messages[0].role
-      expected: 'system'
-      but it is: 'user'
-    """
-    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
-        for key, wanted in expected.items():
-            where = f"{path}.{key}" if str(key).isidentifier() else f"{path}[{key!r}]"
-            if key not in actual:
-                return _told(where, wanted, f"nothing; the keys are {', '.join(map(str, actual)) or 'none'}")
-            if (found := first_difference(actual[key], wanted, exact=exact, path=where)) is not None:
-                return found
-        more = [key for key in actual if key not in expected]
-        if exact and more:
-            return _told(f"{path}.{more[0]}", None, _short(actual[more[0]]), wanted="nothing")
-        return None
-    if _is_list(expected) and _is_list(actual):
-        wanted_items, items = cast("Sequence[object]", expected), cast("Sequence[object]", actual)
-        for at, wanted in enumerate(wanted_items):
-            if at >= len(items):
-                return _told(f"{path}[{at}]", wanted, f"nothing; there are {len(items)}")
-            if (found := first_difference(items[at], wanted, exact=exact, path=f"{path}[{at}]")) is not None:
-                return found
-        if len(items) > len(wanted_items):
-            at = len(wanted_items)
-            return _told(f"{path}[{at}]", None, _short(items[at]), wanted="nothing")
-        return None
-    if expected == actual and isinstance(expected, bool) == isinstance(actual, bool):
-        return None
-    if isinstance(expected, str) and isinstance(actual, str):
-        return _text_difference(path, actual, expected)
-    return _told(path, expected, _short(actual))
-
-
-def _text_difference(path: str, actual: str, expected: str) -> str:
-    at = next((i for i, (a, b) in enumerate(zip(actual, expected, strict=False)) if a != b), None)
-    at = min(len(actual), len(expected)) if at is None else at
-    if at < 60:
-        return _told(path, expected, _short(actual))
-    start = at - 20
-    return _told(f"{path} from character {start} on", expected[start:], _short(actual[start:]))
-
-
-def _told(path: str, expected: object, actual: str, *, wanted: str | None = None) -> str:
-    return f"at {path}\n  expected: {_short(expected) if wanted is None else wanted}\n  but it is: {actual}"
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, (list, tuple))
-
-
-def _short(value: object, limit: int = 200) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
 
 
 def _text(content: object) -> str:
