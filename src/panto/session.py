@@ -69,6 +69,9 @@ class SessionStore(Protocol):
     The write side is offered everything and keeps what it wants; the read side is asked for no more than resuming
     and choosing need. An audit store should not write `tools_available` and `conversation` out with each record:
     hash each declaration and message, keep a table by hash, and let a record be a list of hashes.
+
+    A store that never waits says so by a true attribute `in_memory`, and is then called directly in an event loop; the
+    sync methods of others are called in a thread. `panto.testing.store_conformance` tries all that is promised here.
     """
 
     def create(self) -> Session:

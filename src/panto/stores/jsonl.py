@@ -85,6 +85,7 @@ class FileSystemJSONLStore:
         self._lock_timeout = lock_timeout
         self._states: OrderedDict[str, _State] = OrderedDict()
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self._swept = False
 
     def __repr__(self) -> str:
@@ -248,6 +249,23 @@ class FileSystemJSONLStore:
         state.ids |= there
         return [record for record in batch if record.id not in there]
 
+    def delete(self, id: str) -> bool:
+        """Remove the session with this full id for good; whether there was one.
+
+        Messages held back go too. Raises `StoreError` when the file cannot be removed.
+        """
+        path = self._path(id)
+        state = self._state(id)
+        with state.lock:
+            held, state.pending, state.mark, state.ids = bool(state.pending), [], None, set()
+            try:
+                path.unlink()
+            except FileNotFoundError:
+                return held
+            except OSError as error:
+                raise StoreError(f"cannot delete session file {path}: {error.strerror or error}") from error
+            return True
+
     # ------------------------------------------------------------ rooms
 
     def _path(self, id: str) -> Path:
@@ -273,6 +291,10 @@ class FileSystemJSONLStore:
         return None if seen is None else _info_of(id, seen)
 
     def _state(self, id: str) -> _State:
+        if self._process != os.getpid():  # after a fork: a lock that another thread of the parent held stays shut here
+            self._process, self._lock = os.getpid(), threading.Lock()
+            for kept in self._states.values():
+                kept.lock = threading.Lock()
         with self._lock:
             state = self._states.get(id)
             if state is None:

@@ -40,6 +40,9 @@ class MemoryStore:
     []
     """
 
+    in_memory = True
+    """Never waits: an async agent calls it directly."""
+
     def __init__(self) -> None:
         self._sessions: dict[str, _Kept] = {}
         self._lock = threading.Lock()
@@ -96,3 +99,8 @@ class MemoryStore:
                     kept.lines.append(line)
                     kept.ids.add(record.id)
                     kept.answered = kept.answered or record.answers
+
+    def delete(self, id: str) -> bool:
+        """Forget the session with this full id; whether there was one."""
+        with self._lock:
+            return self._sessions.pop(_ids.check_id(id), None) is not None

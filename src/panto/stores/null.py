@@ -24,6 +24,9 @@ class NullStore:
     ([], None, None, None)
     """
 
+    in_memory = True
+    """Never waits: an async agent calls it directly."""
+
     def create(self) -> Session:
         """A session with a new id."""
         time = _ids.now()
