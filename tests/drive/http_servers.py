@@ -79,6 +79,17 @@ def answering(peer: Peer) -> None:
         peer.answer()
 
 
+def streaming(*parts: bytes, end: bool = True) -> Callable[[Peer], None]:
+    def script(peer: Peer) -> None:
+        while peer.request() is not None:
+            peer.head("transfer-encoding: chunked", "content-type: text/event-stream")
+            peer.chunks(*parts, end=end)
+            if not end:
+                return
+
+    return script
+
+
 @dataclass
 class Server:
     """Runs `script` for each connection, in a thread of its own."""

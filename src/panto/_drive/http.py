@@ -8,7 +8,6 @@ goes wrong is a `TransportError`, whose text and whose cause hold no secret.
 from __future__ import annotations
 
 import atexit
-import inspect
 import os
 import threading
 from collections.abc import Mapping
@@ -355,7 +354,7 @@ def as_transport(given: object) -> Transport:
         from .http_httpx2 import Httpx2Transport
 
         return Httpx2Transport(given)
-    if isinstance(given, Transport) and not inspect.iscoroutinefunction(given.open):
+    if isinstance(given, Transport) and not _is_async(given.open):
         return given
     raise _not_accepted(given, "Agent", "an httpx2.Client", "open(url, headers, body, timeouts) and close()")
 
@@ -373,11 +372,17 @@ def as_async_transport(given: object) -> AsyncTransport:
         from .http_httpx2 import AsyncHttpx2Transport
 
         return AsyncHttpx2Transport(given)
-    if isinstance(given, AsyncTransport) and inspect.iscoroutinefunction(given.open):
+    if isinstance(given, AsyncTransport) and _is_async(given.open):
         return given
     raise _not_accepted(
         given, "AsyncAgent", "an httpx2.AsyncClient", "async open(url, headers, body, timeouts) and async aclose()"
     )
+
+
+def _is_async(function: object) -> bool:
+    import inspect
+
+    return inspect.iscoroutinefunction(function)
 
 
 def _is_httpx2(given: object, name: str) -> bool:
