@@ -121,9 +121,9 @@ def test_a_fork_in_the_middle_of_an_append_leaves_the_child_a_store_that_works(t
         child = os.fork()
         if child == 0:
             try:
-                store.append_messages(
-                    session.info.id, [record(Message(MessageRole.USER, [TextualBlock("from the child")], id="c"))]
-                )
+                said = user("from the child")
+                said.id = "another than the parent's"
+                store.append_messages(session.info.id, [record(said)])
                 os._exit(0)
             finally:
                 os._exit(1)
