@@ -195,8 +195,7 @@ class View:
             turn.passing += passing
             self._passing.append(turn)
         uses, answered = server_calls(kept)
-        for use in answered:
-            self._paused.pop(use, None)
+        self._paused = {}  # the provider went on; what it then left open is its own affair
         if goes_on(message):
             self._paused.update({use: (turn, fit[at]) for use, at in uses.items() if use not in answered})
         slots: dict[str, list[_Slot]] = {}

@@ -181,9 +181,9 @@ def problems(messages: Sequence[Message], for_: WireIdentity | Target | None = N
             if spoke is None:
                 report("begins_with_answer", at)
             uses, answered = server_calls([message.content[n] for n in sent])
-            paused = {use: place for use, place in paused.items() if use not in answered}
+            paused = {}  # the provider went on; what it then left open is its own affair
             if goes_on(message):
-                paused |= {use: (at, sent[n]) for use, n in uses.items() if use not in answered}
+                paused = {use: (at, sent[n]) for use, n in uses.items() if use not in answered}
             last_thoughts = []
             while sent[len(last_thoughts) :] and _is_thinking(message, judged, sent[-1 - len(last_thoughts)]):
                 last_thoughts.append((at, sent[-1 - len(last_thoughts)]))
