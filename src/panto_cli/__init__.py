@@ -38,11 +38,14 @@ def _run(args: list[str]) -> int:
 
         try:
             print(f"panto {__version__}", flush=True)
-        except BrokenPipeError:
+        except OSError as error:
             import os
 
             # What is left in the buffer goes nowhere, or the end of Python would complain.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if not isinstance(error, BrokenPipeError):
+                sys.stderr.write(f"panto: standard output cannot be written: {error.strerror}\n")
+                return 1
         return 0
     from .app import run
 

@@ -112,9 +112,17 @@ def run(args: list[str]) -> int:
         return int(Exit.OK)
     except click.exceptions.Exit as error:
         return error.exit_code
-    except BrokenPipeError:  # help text, which click writes
+    except OSError as error:  # help text, which click writes, or a file of the configuration
         console.abandon()
-        return int(Exit.OK)
+        if isinstance(error, BrokenPipeError):
+            return int(Exit.OK)
+        message, exit_ = explain(error)
+        console.error(message)
+        console.traceback(error)
+        return int(exit_)
+    except click.exceptions.NoArgsIsHelpError as error:
+        console.progress(error.format_message())
+        return int(Exit.USAGE)
     except click.UsageError as error:
         name = error.ctx.command_path if error.ctx else "panto"
         console.error(f"{error.format_message()}\nTry: {name} --help")

@@ -58,6 +58,8 @@ def read_question(words: str | None, console: Console) -> str:
 
     Raises `CommandError` when there is nothing to ask.
     """
+    # An argument that is not UTF-8 comes as lone surrogates, which no request and no file can hold.
+    words = words.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if words is not None else None
     piped = _piped(console)
     parts = [part for part in (words, piped) if part is not None and part.strip()]
     if parts:

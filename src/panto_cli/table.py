@@ -6,7 +6,7 @@ combining sequence, a flag or a family.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from rich.cells import cell_len, split_graphemes
@@ -15,8 +15,11 @@ from .terminal import neutral
 
 __all__ = ["cut", "one_line", "pad", "table", "when"]
 
-LEAST = 6
-"""No column is made narrower than this."""
+LEAST = 12
+"""No column is made narrower than this, in cells."""
+
+GAP = 2
+"""Cells between columns."""
 
 
 def one_line(text: str) -> str:
@@ -54,20 +57,45 @@ def when(stamp: str) -> str:
         return stamp
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, *, whole: int = 0) -> str:
-    """Lines of a table; none is wider than `width` cells if the columns can be cut that far. `None`: cut nothing.
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int | None,
+    *,
+    flexible: Collection[int] = (),
+    drop: Sequence[int] = (),
+) -> str:
+    """Lines of a table.
 
-    Column number `whole` is never cut: it is what a user types back.
+    Args:
+        head: The names of the columns.
+        rows: Their cells.
+        width: How many cells a line may have; `None`: whatever it needs.
+        flexible: Numbers of the columns that may be cut; all others are shown whole.
+        drop: Numbers of the columns that are left out, one after the other, where that is not enough.
     """
     lines = [[one_line(cell) for cell in row] for row in (head, *rows)]
-    widths = [max(cell_len(line[at]) for line in lines) for at in range(len(head))]
-    if width is not None:
-        while sum(widths) + 2 * (len(widths) - 1) > width:
-            widest = max((at for at in range(len(widths)) if at != whole), key=lambda at: (widths[at], at))
-            if widths[widest] <= LEAST:
-                break
-            widths[widest] -= 1
+    natural = [max(cell_len(line[at]) for line in lines) for at in range(len(head))]
+    shown = list(range(len(head)))
+    widths = _fit(natural, shown, width, flexible)
+    for leave_out in drop:
+        if width is None or sum(widths.values()) + GAP * (len(shown) - 1) <= width:
+            break
+        shown.remove(leave_out)
+        widths = _fit(natural, shown, width, flexible)
+    gap = " " * GAP
     return "".join(
-        "  ".join(pad(cut(cell, widths[at]), widths[at]) for at, cell in enumerate(line)).rstrip() + "\n"
-        for line in lines
+        gap.join(pad(cut(line[at], widths[at]), widths[at]) for at in shown).rstrip() + "\n" for line in lines
     )
+
+
+def _fit(natural: Sequence[int], shown: Sequence[int], width: int | None, flexible: Collection[int]) -> dict[int, int]:
+    """The widths of the columns shown; the widest flexible one gives first, none below `LEAST`."""
+    widths = {at: natural[at] for at in shown}
+    can_give = [at for at in shown if at in flexible]
+    while width is not None and sum(widths.values()) + GAP * (len(shown) - 1) > width:
+        widest = max(can_give, key=lambda at: (widths[at], at), default=None)
+        if widest is None or widths[widest] <= LEAST:
+            break
+        widths[widest] -= 1
+    return widths

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Final, TextIO
 
-from .failures import ReaderGone
+from .failures import CommandError, Exit, ReaderGone
 
 __all__ = ["Console", "Neutraliser", "neutral"]
 
@@ -180,7 +180,9 @@ class Console:
             # Windows says EINVAL for a pipe that is closed at its other end.
             if error.errno in (errno.EPIPE, errno.ESHUTDOWN) or (os.name == "nt" and error.errno == errno.EINVAL):
                 raise ReaderGone from None
-            raise
+            self.abandon()
+            words = f"standard output cannot be written: {error.strerror}"
+            raise CommandError(words, Exit.FAILED) from error
 
     def _tell(self, text: str, *, end_line: bool = True) -> None:
         if self._err is None:

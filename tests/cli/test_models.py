@@ -34,6 +34,24 @@ def test_a_program_gets_the_same_and_no_key(panto: Command) -> None:
     assert CANARY not in done.stdout
 
 
+def test_local_install_is_the_librarys_and_tells_each_step(panto: Command) -> None:
+    code = (
+        "import panto.ext.local as local\n"
+        "local.install = lambda say: say('installing the engine')\n"
+        "import panto_cli; panto_cli.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "local", "install"],
+        env=panto.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", "installing the engine\n", 0)
+
+
 def test_a_missing_local_model_names_the_command_that_mends_it(panto: Command) -> None:
     code = "import sys; sys.modules['xllamacpp'] = None; import panto_cli; panto_cli.main()"
     env = {name: value for name, value in panto.env.items() if not name.startswith("OPENAI")}

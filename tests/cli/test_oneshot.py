@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 from tests.cli.command import CANARY, Command
 from tests.cli.server import Cut, Fail, Finish, Gate, Server, Think
+
+import panto as library
 
 unix = pytest.mark.skipif(sys.platform == "win32", reason="signals and closed pipes of Unix")
 
@@ -112,6 +115,52 @@ def test_te_01_a_reader_who_never_reads_ends_it_quietly_too(panto: Command) -> N
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")
     assert "Hello" in panto.saved()
+
+
+@unix
+def test_te_01_a_long_list_may_be_cut_short(panto: Command) -> None:
+    store = library.FileSystemJSONLStore(panto.store, fsync=False)
+    talk = library.Conversation()
+    talk.add_assistant_message("x" * 200)
+    for _ in range(500):
+        store.create().append([library.PersistentMessage(talk.messages[0], None, None, talk)])
+    command = " ".join(map(shlex.quote, panto.argv("sessions")))
+    for tail in ("head -n 1", "true"):
+        done = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; {command} | {tail}"],
+            env={**panto.env, "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert len(done.stdout.splitlines()) <= 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+@pytest.mark.parametrize("args", [("the question",), ("the question", "--json"), ("models",), ("--help",), ("-V",)])
+def test_a_full_disk_behind_standard_output_is_told_once(panto: Command, args: tuple[str, ...]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            panto.argv(*args), env=panto.env, stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.count(b"No space left on device") == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert b"Traceback" not in done.stderr
+    if args == ("the question",):
+        assert "the question" in panto.saved()
+
+
+@unix
+def test_an_argument_that_is_no_utf8_is_asked_and_saved(panto: Command, server: Server) -> None:
+    done = subprocess.run(
+        [*panto.argv(), b"caf\xe9"], env=panto.env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (b"Hello, world\n", b"", 0)
+    assert server.requests[0].said == [("user", "caf\ufffd")]
+    assert "caf\ufffd" in panto.saved()
 
 
 @unix
@@ -369,7 +418,6 @@ def test_sc_01_keys_are_in_the_request_and_in_nothing_else(panto: Command, serve
 def test_json_events_are_lines_that_the_library_reads_back(panto: Command, server: Server) -> None:
     import msgspec
 
-    import panto as library
     from panto_cli.jsonout import JSONLine, RunStart
 
     server.script([Think("hm"), "Hello"])

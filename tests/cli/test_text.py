@@ -40,17 +40,27 @@ def test_te_03_text_is_cut_between_characters_and_fits(text: str, width: int) ->
     assert cell_len(pad(shown, 20)) == 20
 
 
-@given(st.lists(st.tuples(st.sampled_from(WIDE), st.text(max_size=30)), max_size=5), st.integers(24, 60))
+@given(st.lists(st.tuples(st.sampled_from(WIDE), st.text(max_size=30)), max_size=5), st.integers(26, 60))
 def test_te_03_columns_line_up_and_lines_fit(rows: list[tuple[str, str]], width: int) -> None:
-    shown = table(("ID", "WORDS"), rows, width)
-    lines = shown.splitlines()
+    shown = table(("ID", "WORDS"), rows, width, flexible=(1,))
+    lines = shown.removesuffix("\n").split("\n")
     assert len(lines) == len(rows) + 1
     assert all(cell_len(line) <= width for line in lines)
 
 
 def test_the_column_that_a_user_types_back_is_never_cut() -> None:
-    shown = table(("ID", "WORDS"), [("0123456789abcdef", "words " * 9)], 20)
-    assert shown.splitlines()[1] == "0123456789abcdef  words…"
+    shown = table(("ID", "WORDS"), [("0123456789abcdef", "words " * 9)], 32, flexible=(1,))
+    assert shown.splitlines()[1] == "0123456789abcdef  words words w…"
+
+
+def test_where_there_is_no_room_columns_are_left_out() -> None:
+    row = ("0123456789", "2026-12-01 10:00", "model", "words " * 9)
+    wide, narrow = (
+        table(("ID", "USED", "MODEL", "WORDS"), [row], width, flexible=(2, 3), drop=(2, 1)) for width in (60, 40)
+    )
+    assert wide.splitlines()[0].split() == ["ID", "USED", "MODEL", "WORDS"]
+    assert narrow.splitlines()[0].split() == ["ID", "WORDS"]
+    assert all(cell_len(line) <= 40 for line in narrow.splitlines())
 
 
 def test_where_there_is_no_width_nothing_is_cut() -> None:

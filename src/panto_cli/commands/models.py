@@ -5,6 +5,9 @@ Law: it shows what a question would use, and asks nobody; no key is shown, only 
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import click
 import msgspec
 
@@ -51,14 +54,20 @@ def command(console: Console, as_json: bool, debug: bool) -> Exit:
             line.alias,
             line.provider,
             line.model,
-            line.origin if line.ready else f"{line.origin}; no key: {line.key_env} is not set",
+            _short(line.origin) + ("" if line.ready else f"; no key: {line.key_env} is not set"),
         )
         for line in lines
     ]
-    console.write(table(("", "ALIAS", "PROVIDER", "MODEL", "FROM"), rows, console.width, whole=1))
+    console.write(table(("", "ALIAS", "PROVIDER", "MODEL", "FROM"), rows, console.width, flexible=(3, 4), drop=(2, 3)))
     origin = catalogue.default_origin
     console.note(f"The default is {catalogue.default} ({origin}); -m takes another, also as PROVIDER/MODEL.")
     return Exit.OK
+
+
+def _short(origin: str) -> str:
+    """A path below the home folder, as a person writes it."""
+    home = f"{Path.home()}{os.sep}"
+    return f"~{os.sep}{origin[len(home) :]}" if origin.startswith(home) else origin
 
 
 def _line(catalogue: Catalogue, alias: Alias) -> ModelLine:

@@ -79,7 +79,11 @@ def _list(ctx: click.Context, store: str | None, as_json: bool, debug: bool) -> 
         (short[info.id], when(info.modified), info.model or "", str(info.message_count), info.last_user_message)
         for info in infos
     ]
-    console.write(table(("ID", "USED", "MODEL", "MESSAGES", "LAST QUESTION"), rows, console.width))
+    console.write(
+        table(
+            ("ID", "USED", "MODEL", "MESSAGES", "LAST QUESTION"), rows, console.width, flexible=(2, 4), drop=(3, 2, 1)
+        )
+    )
     return Exit.OK
 
 
