@@ -396,6 +396,18 @@ def test_a_file_cut_short_under_a_session_is_told_and_left_alone(store):
     assert texts(reopened(store).load(session.info.id)) == ["u", "u2"]
 
 
+def test_a_file_cut_short_is_told_also_when_the_session_was_listed_and_resolved_before(store):
+    session = store.create()
+    offer(session, user("u"), answer("a"))
+    path = path_of(store, session)
+    store.list()
+    store.resolve(session.info.id)
+    store.load(session.info.id)
+    os.truncate(path, path.stat().st_size - 20)
+    with pytest.raises(StoreError, match=r"was cut short"):
+        offer(session, user("u2"))
+
+
 def test_a_file_that_vanished_is_not_made_anew_without_its_beginning(store):
     session = store.create()
     offer(session, user("u"), answer("a"))

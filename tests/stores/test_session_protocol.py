@@ -113,6 +113,26 @@ def test_a_deleted_session_is_gone_and_no_other(tmp_path, make):
         store.delete("../x")
 
 
+@pytest.mark.parametrize("held_back", [True, False])
+def test_a_running_session_that_was_deleted_is_not_made_anew_without_its_beginning(tmp_path, held_back):
+    store = FileSystemJSONLStore(tmp_path, fsync=False)
+    session = store.create()
+    offer(session, user("u"), *([] if held_back else [answer("a")]))
+    assert store.delete(session.info.id)
+    with pytest.raises(StoreError, match="is gone"):
+        offer(session, answer("b"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_message_that_is_no_json_is_told_by_its_id_and_harms_nothing(tmp_path):
+    store = FileSystemJSONLStore(tmp_path, fsync=False)
+    session = store.create()
+    offer(session, user("u"), answer("a"))
+    with pytest.raises(StoreError, match="message bad cannot be written as JSON"):
+        session.append([record(Message(MessageRole.USER, [], metadata=object(), id="bad"))])
+    assert texts(store.load(session.info.id)) == ["u", "a"]
+
+
 def test_a_fork_in_the_middle_of_an_append_leaves_the_child_a_store_that_works(tmp_path):
     store = FileSystemJSONLStore(tmp_path, fsync=False)
     session = store.create()

@@ -71,9 +71,9 @@ class Mark(msgspec.Struct, frozen=True):
         """The mark of an open file."""
         return cls(status.st_dev, status.st_ino, end, tail)
 
-    def renewed(self, seen: Mark) -> Mark:
+    def renewed(self, status: os.stat_result) -> Mark:
         """The mark after the file was looked at again: this one, unless it is now another file or a shorter one."""
-        return self if (self.device, self.inode) == (seen.device, seen.inode) and self.end <= seen.end else seen
+        return self if self.same_file(status) and self.end <= status.st_size else Mark.of(status)
 
     def same_file(self, status: os.stat_result) -> bool:
         """Whether that is the very file."""
@@ -85,7 +85,7 @@ class Glance(msgspec.Struct, frozen=True):
 
     header: Header
     tail: Tail
-    mark: Mark
+    status: os.stat_result
 
 
 # ---------------------------------------------------------------- writing
@@ -294,7 +294,7 @@ def glance(path: Path) -> Glance | None:
             tail = read_tail(_read_at(fd, max(0, size - length), length))
         if tail is None:
             tail = Tail(time=stamp_of(status.st_mtime))
-        return Glance(header, tail, Mark.of(status))
+        return Glance(header, tail, status)
     finally:
         os.close(fd)
 

@@ -34,6 +34,8 @@ _log = logging.getLogger("panto")
 
 _REMEMBERED = 1024
 """Of so many sessions the store remembers what it last saw; it forgets no session with messages held back."""
+_DELETED = Mark(-1, -1)
+"""The mark of a session that was deleted here: no file is it."""
 _LEFT_BEHIND = 3600.0
 """Seconds after which a draft that a killed process left is removed."""
 
@@ -129,7 +131,7 @@ class FileSystemJSONLStore:
             return None
         state = self._state(names[0])
         with state.lock:
-            state.mark = seen.mark if state.mark is None else state.mark.renewed(seen.mark)
+            state.mark = Mark.of(seen.status) if state.mark is None else state.mark.renewed(seen.status)
         return Session(_info_of(names[0], seen), self)
 
     def latest(self) -> Session | None:
@@ -163,8 +165,8 @@ class FileSystemJSONLStore:
                         raise StoreError(f"{path} is no session file: its first line is no session header")
                     _jsonl_file.refuse_later_format(header, path)
                     found = replay(file, compacted)
-                    seen = Mark.of(os.fstat(file.fileno()))
-                    state.mark = seen if state.mark is None else state.mark.renewed(seen)
+                    status = os.fstat(file.fileno())
+                    state.mark = Mark.of(status) if state.mark is None else state.mark.renewed(status)
             except OSError as error:
                 raise StoreError(f"cannot read session file {path}: {error.strerror or error}") from error
             state.ids = found.ids
@@ -192,7 +194,7 @@ class FileSystemJSONLStore:
             fresh: list[Prepared] = []
             taken: set[str] = set()
             for record in messages:
-                prepared = prepare(record, now)
+                prepared = _prepared(record, now)
                 if prepared.id not in known and prepared.id not in taken:
                     taken.add(prepared.id)
                     fresh.append(prepared)
@@ -252,19 +254,23 @@ class FileSystemJSONLStore:
     def delete(self, id: str) -> bool:
         """Remove the session with this full id for good; whether there was one.
 
-        Messages held back go too. Raises `StoreError` when the file cannot be removed.
+        Messages held back go too, and a later append to it is a `StoreError`. Raises `StoreError` when the file cannot
+        be removed.
         """
         path = self._path(id)
         state = self._state(id)
         with state.lock:
-            held, state.pending, state.mark, state.ids = bool(state.pending), [], None, set()
+            there = bool(state.pending)
             try:
                 path.unlink()
+                there = True
             except FileNotFoundError:
-                return held
+                pass
             except OSError as error:
                 raise StoreError(f"cannot delete session file {path}: {error.strerror or error}") from error
-            return True
+            if there:
+                state.pending, state.mark = [], _DELETED
+            return there
 
     # ------------------------------------------------------------ rooms
 
@@ -315,6 +321,13 @@ class FileSystemJSONLStore:
             for draft in self.directory.glob("*.new"):
                 if draft.stat().st_mtime < before:
                     draft.unlink()
+
+
+def _prepared(record: PersistentMessage, time: str) -> Prepared:
+    try:
+        return prepare(record, time)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise StoreError(f"message {record.message.id} cannot be written as JSON: {error}") from error
 
 
 def _lines(batch: Sequence[Prepared]) -> _jsonl_file.Build:
