@@ -260,6 +260,10 @@ def test_SE_06_a_full_id_resolves_also_when_another_begins_with_it(store):
     assert store.resolve("abce").info.id == "abc-e"
     with pytest.raises(AmbiguousSession):
         store.resolve("ab")
+    named(store, ["ab-c"])
+    assert [store.resolve(id).info.id for id in ("abc", "ab-c")] == ["abc", "ab-c"]
+    with pytest.raises(AmbiguousSession):
+        store.resolve("ABC")
 
 
 def test_SE_06_a_long_list_of_candidates_is_cut_and_says_so(store):
