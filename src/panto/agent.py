@@ -86,7 +86,7 @@ class Stream(Lifecycle):
             if plan is not None and self._begun:
                 sync.close(plan, self._driver)
         finally:
-            self._guard.leave(self)
+            self._over()
 
     def __enter__(self) -> Self:
         self._check_unread()

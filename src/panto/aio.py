@@ -77,7 +77,7 @@ class AsyncStream(Lifecycle):
             if plan is not None and self._begun:
                 await aio.close_shielded(plan, self._driver)
         finally:
-            self._guard.leave(self)
+            self._over()
 
     async def __aenter__(self) -> Self:
         self._check_unread()

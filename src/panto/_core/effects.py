@@ -56,7 +56,13 @@ class Recv(Effect[bytes], frozen=True):
 
 
 class CloseResponse(Effect[None], frozen=True):
-    """The open answer is no longer wanted. Never fails."""
+    """The open answer is no longer wanted. Never fails.
+
+    `whole`: its end signal came. What little may follow on the connection is then not cut off at once but left until
+    the next `Open`, or the end, so that the connection can be used again.
+    """
+
+    whole: bool = False
 
 
 class Sleep(Effect[None], frozen=True):

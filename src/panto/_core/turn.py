@@ -63,11 +63,12 @@ def provider_call(call: Call, cell: StateCell) -> Plan[Answer]:
             return (yield from _attempt(call, cell))
         except _Failed as failed:
             failure, attempt = _struck(failed.failure, call.request), attempt + 1
-            again = failure.should_retry and attempt <= call.retry.max_retries
-            if not again or (failed.shown and not call.retry.mid_stream):
-                cell.move(State.FAILED)
-                raise provider_error(failure, call.request.url, failed.partial) from None
-            shown = failed.shown
+            shown, partial = failed.shown, failed.partial
+        again = failure.should_retry and attempt <= call.retry.max_retries
+        if not again or (shown and not call.retry.mid_stream):
+            cell.move(State.FAILED)
+            # Not in the handler above: its exception has the provider's words as they came, and would be the context.
+            raise provider_error(failure, call.request.url, partial)
         try:
             cell.move(State.BACKOFF)
             delay = _delay(call.retry, attempt, failure.retry_after, (yield from do(Jitter())))
@@ -124,7 +125,7 @@ def _attempt(call: Call, cell: StateCell) -> Plan[Answer]:
                 yield from do(CloseResponse())
                 opened = False
                 raise _Failed(failure, shown, decoder.partial(()))
-        yield from do(CloseResponse())
+        yield from do(CloseResponse(whole=True))
         return decoder.answer()
     except Cancelled:
         if opened:

@@ -40,7 +40,7 @@ from panto.tools import Tool
 
 from . import http, jobs
 from .clock import Clock, current
-from .world import as_plan_error, instant, outgoing, reply_of
+from .world import instant, outgoing, reply_of, transport_failure
 
 T = TypeVar("T")
 
@@ -56,6 +56,7 @@ class Driver:
         self._clock = current() if clock is None else clock
         self._instant = instant(self._clock)
         self._response: http.AsyncResponse | None = None
+        self._whole: http.AsyncResponse | None = None
         self._batch: _Batch | None = None
         self.writing: asyncio.Future[None] | None = None
         self._table: dict[type[Effect[object]], Callable[[Effect[object]], Awaitable[object]]] = {
@@ -77,8 +78,11 @@ class Driver:
             return at_once()
         try:
             return await self._table[kind](effect)
-        except http.TransportError as error:
-            raise as_plan_error(error) from error.__cause__
+        except (http.TransportError, ConnectionError, TimeoutError) as error:
+            if (failure := transport_failure(effect, error)) is None:
+                raise
+            failure.__cause__ = error.__cause__
+        raise failure  # here, so that the frames of the transport, which hold the key, are not its context
 
     def abort(self) -> None:
         """Close the connection and stop the tools at once; for a stream that was dropped."""
@@ -87,9 +91,17 @@ class Driver:
             batch.stop()
         if self._response is not None:
             self._response.close()
+        self.finish()
+
+    def finish(self) -> None:
+        """Let go of the connection of a whole answer, for good."""
+        response, self._whole = self._whole, None
+        if response is not None:
+            response.close()
 
     async def _open(self, effect: Effect[object]) -> Opened:
         open_ = cast(Open, effect)
+        self.finish()
         self._response = await self._transport().open(*outgoing(open_), http.resolve_timeouts(open_.timeouts))
         return Opened(self._response.status, self._response.headers)
 
@@ -98,7 +110,9 @@ class Driver:
 
     async def _close_response(self, effect: Effect[object]) -> None:
         response, self._response = self._response, None
-        if response is not None:
+        if cast(CloseResponse, effect).whole:
+            self._whole = response
+        elif response is not None:
             response.close()
 
     async def _append(self, effect: Effect[object]) -> None:

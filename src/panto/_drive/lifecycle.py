@@ -19,6 +19,8 @@ from panto.errors import StateError
 class _Driver(Protocol):
     def abort(self) -> None: ...
 
+    def finish(self) -> None: ...
+
 
 class Lifecycle:
     """What the streams of both agents share; they add how to wait."""
@@ -42,6 +44,7 @@ class Lifecycle:
 
     def _over(self) -> None:
         self._plan = None
+        self._driver.finish()
         self._guard.leave(self)
 
     def _check_unread(self) -> None:

@@ -9,10 +9,10 @@ import os
 import time
 from collections.abc import Callable
 
-from panto._core.effects import CallUser, Effect, Jitter, NewId, Now, Open, TransportFailure
+from panto._core.effects import CallUser, Effect, Jitter, NewId, Now, Open, Raised, Recv, TransportFailure
 from panto._wire.protocol import HTTPRequest
 from panto.config import Secret, clean_key
-from panto.errors import ConfigError
+from panto.errors import ConfigError, ErrorKind
 
 from .clock import Clock
 from .http import TransportError
@@ -42,24 +42,26 @@ def outgoing(effect: Open) -> tuple[str, dict[str, str], bytes]:
 
 
 def reply_of(effect: CallUser[object], returned: object) -> object:
-    """What the user's code returned, a key wrapped up at once."""
-    if not effect.secret:
-        return returned
-    if returned is None or isinstance(returned, Secret):
+    """What the user's code returned, a key wrapped up at once.
+
+    What is no key fails the effect. That is a reply and not raised here, where a traceback would show the key.
+    """
+    if not effect.secret or returned is None or isinstance(returned, Secret):
         return returned
     if not isinstance(returned, str):
-        raise ConfigError(f"the api_key callable must return a string, not {type(returned).__name__}")
-    key = clean_key(returned)
+        return Raised(ConfigError(f"the api_key callable must return a string, not {type(returned).__name__}"))
+    try:
+        key = clean_key(returned)
+    except ConfigError as error:
+        return Raised(error.with_traceback(None))
     return None if key is None else Secret(key)
 
 
-def transport_failure(error: TransportError) -> TransportFailure:
-    """A transport's error as the core knows it."""
-    failure = TransportFailure(error.kind, error.message)
-    failure.__cause__ = error.__cause__
-    return failure
-
-
-def as_plan_error(error: Exception) -> Exception:
-    """What is thrown into the plan for what a driver caught."""
-    return transport_failure(error) if isinstance(error, TransportError) else error
+def transport_failure(effect: Effect[object], error: Exception) -> TransportFailure | None:
+    """A transport's error as the core knows it, also what a caller's own transport raised; `None` for any other."""
+    if isinstance(error, TransportError):
+        return TransportFailure(error.kind, error.message)
+    if not isinstance(effect, (Open, Recv)):
+        return None
+    kind = ErrorKind.TIMEOUT if isinstance(error, TimeoutError) else ErrorKind.CONNECTION
+    return TransportFailure(kind, f"{type(error).__name__}: {error}")
