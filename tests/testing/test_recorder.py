@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import time
 from collections.abc import Callable
@@ -55,6 +56,7 @@ from panto.testing import (
 )
 
 OBJECT = {"type": "object"}
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYGAAAAAEAAH2FzhVAAAAAElFTkSuQmCC"
 NAMES = ("echo", "broken", "media")
 
 
@@ -67,7 +69,7 @@ def broken(arguments: object) -> str:
 
 
 def media(arguments: object) -> list[MediaPart | str]:
-    return ["here", MediaPart("image/png", b"\x89PNG\x00\xff")]
+    return ["here", MediaPart("image/png", base64.b64decode(DOT))]
 
 
 def never(*arguments: object) -> Any:

@@ -313,3 +313,13 @@ def test_arguments_of_a_call_are_text_or_named_not_both() -> None:
 def test_a_config_may_carry_any_field_and_either_wire() -> None:
     made = ScriptedProvider().config("anthropic_messages", model="m", max_tokens=7)
     assert (made.model, made.max_tokens, made.wire_identity().api_style) == ("m", 7, APIStyle.ANTHROPIC_MESSAGES)
+
+
+def test_a_strict_provider_refuses_what_the_vendor_would_refuse(face: Face, wire: str) -> None:
+    provider = ScriptedProvider(["Hi", "Hi"], strict=True)
+    agent = face.agent(Config(provider=provider.config(wire)), transport=provider)
+    assert shown(face.run(agent, "Hello")) == ["Hi"]
+    agent.set_config(Config(provider=provider.config(wire, extra_body={"messages": []})))
+    with pytest.raises(ScriptError, match=r"request 2 .* would be refused:\n  messages: .*at least one message"):
+        face.run(agent, "Hello")
+    assert provider.unused == ["Hi"]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .store_conformance import check_store as check_store
     from .store_conformance import check_store_async as check_store_async
     from .store_conformance import store_checks as store_checks
+    from .validate import validate_request as validate_request
 
 _HOMES = {
     "FakeClock": "clock",
@@ -63,6 +64,7 @@ _HOMES = {
     "check_store": "store_conformance",
     "check_store_async": "store_conformance",
     "store_checks": "store_conformance",
+    "validate_request": "validate",
 }
 """Name -> module. A new name is one line here, one above and one below."""
 
@@ -92,6 +94,7 @@ __all__ = [
     "say",
     "store_checks",
     "think",
+    "validate_request",
     "wait",
 ]
 

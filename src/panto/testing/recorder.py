@@ -72,10 +72,15 @@ def record(agent: Agent | AsyncAgent) -> Iterator[Journal]:
 
     Raises `StateError` when the agent is being recorded already.
 
-    >>> provider = ScriptedProvider([say("Hello")])
-    >>> agent = panto.Agent(panto.Config(provider=provider.config()), store.create(), transport=provider)
+    >>> import panto
+    >>> from panto.testing import ScriptedProvider
+    >>> provider = ScriptedProvider(["Hello"])
+    >>> config = panto.Config(provider=provider.config())
+    >>> agent = panto.Agent(config, panto.MemoryStore().create(), transport=provider)
     >>> with record(agent) as journal:
     ...     events = list(agent.run("Hi"))
+    >>> replay(journal, panto.Agent(config, panto.MemoryStore().create())).events == events
+    True
     """
     engine = agent._engine
     if engine.watch is not None:

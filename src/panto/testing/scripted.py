@@ -21,6 +21,7 @@ from ._frames import PATHS, Reply, reply, wire_of
 from .clock import FakeClock
 from .requests import RecordedRequest
 from .script import Answer, Drop, Fail, Raw, Step, Waited, say
+from .validate import validate_request
 
 if TYPE_CHECKING:
     from typing import Self
@@ -41,20 +42,25 @@ class ScriptedProvider:
     script: a step for each request; see `say`, `think`, `call`, `fail`, `overflow`, `drop`, `raw`. More can be added
         to it with `then`, also while it is used.
     clock: the clock that its delays move, and the one that an agent has which gets the provider as transport.
+    strict: whether a request that the vendor's published rules would refuse is an error; see `validate_request`.
 
     In process, give it to either agent: `Agent(config, session, transport=provider)`. As a server:
     `with provider.serve() as server:`. As a context manager it asserts at the end that the whole script was used.
 
     It is safe over threads; requests are numbered in the order in which they come.
 
-    >>> with ScriptedProvider([call("add", a=1, b=2), say("It is 3.")]) as provider:
+    >>> import panto
+    >>> with ScriptedProvider([say("It is ", "3.")]) as provider:
     ...     config = panto.Config(provider=provider.config())
     ...     with panto.Agent(config, panto.MemoryStore().create(), transport=provider) as agent:
-    ...         ...
+    ...         with agent.run("What is 1 + 2?") as stream:
+    ...             [event.text for event in stream if isinstance(event, panto.ContentDelta)]
+    ['It is ', '3.']
     """
 
-    def __init__(self, script: Sequence[Step] = (), *, clock: FakeClock | None = None) -> None:
+    def __init__(self, script: Sequence[Step] = (), *, clock: FakeClock | None = None, strict: bool = False) -> None:
         self.clock = FakeClock() if clock is None else clock
+        self.strict = strict
         self.requests: list[RecordedRequest] = []
         self._script = list(script)
         self._used = 0
@@ -137,7 +143,7 @@ class ScriptedProvider:
     def take(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[RecordedRequest, Reply]:
         """Record a request, and tell what comes back on it. For those who bring a way of their own.
 
-        Raises `ScriptError` for a request beyond the script, or to a path that no wire has.
+        Raises `ScriptError` for a request beyond the script, to a path that no wire has, or not as the rules want it.
         """
         public, _ = split_url(url)
         wire = wire_of(urlsplit(public).path)
@@ -147,6 +153,8 @@ class ScriptedProvider:
                 raise self._refused(f"request {number} went to {public}; no wire has a path like that ({_paths()})")
             request = RecordedRequest(number, wire, public, headers, body)
             self.requests.append(request)
+            if self.strict and (wrong := validate_request(wire, request.body)):
+                raise self._refused(f"{request} would be refused:\n  " + "\n  ".join(wrong))
             if self._used >= len(self._script):
                 raise self._refused(f"{request} is beyond the script, which has {len(self._script)} steps")
             step = self._script[self._used]
