@@ -7,7 +7,7 @@
     ├── SessionError           a session that cannot be used as asked
     │   ├── SessionNotFound
     │   ├── AmbiguousSession
-    │   └── SessionBusy
+    │   └── SessionBusy        also a StoreError: nothing was written
     ├── StoreError             a store that could not do its work
     └── ProviderError          the provider, or the way to it
         └── ContextOverflowError
@@ -107,12 +107,12 @@ class AmbiguousSession(SessionError):
         self.candidates: tuple[str, ...] = tuple(candidates)
 
 
-class SessionBusy(SessionError):
-    """Another process held the session's lock for too long."""
-
-
 class StoreError(PantoError):
     """A store could not read or write. The answer it concerns was delivered nonetheless."""
+
+
+class SessionBusy(SessionError, StoreError):
+    """Another process held the session's lock for too long."""
 
 
 class ProviderError(PantoError):
