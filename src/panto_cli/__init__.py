@@ -25,7 +25,7 @@ def main() -> NoReturn:
         if (error.name or "").partition(".")[0] not in EXTRA:
             raise
         sys.stderr.write(
-            f"panto: the package {error.name!r} is missing, which the command needs and the library does not. "
+            f"panto: the package {error.name!r} is missing, which the command needs and the library does not.\n"
             "Install it with: pip install 'panto[cli]'\n"
         )
         status = 2

@@ -83,11 +83,14 @@ class Catalogue:
         raise CommandError(self._unknown(wanted, []))
 
     def match(self, info: panto.SessionInfo) -> list[str]:
-        """The aliases that speak with the very identity a session used last."""
+        """The aliases that speak with the very identity a session used last; else the PROVIDER/MODEL that does."""
         found = panto.match({name: self.config_of(name, keys=False) for name in self.aliases if name != LOCAL}, info)
         if _is_local(info):
             found.append(LOCAL)
-        return found
+        if found or not info.model:
+            return found
+        unnamed = [self._unnamed(name, info.model) for name in self.providers]
+        return panto.match({alias.name: self.config_of(alias, keys=False) for alias in unnamed}, info)
 
     @property
     def default(self) -> str:

@@ -62,7 +62,7 @@ def pick_alias(catalogue: Catalogue, info: panto.SessionInfo, wanted: str | None
         return catalogue.choose(None)
     found = catalogue.match(info)
     if len(found) == 1:
-        alias = catalogue.aliases[found[0]]
+        alias = catalogue.choose(found[0])
         console.note(f"going on with session {info.id[:13]}: {alias.name} ({alias.model})")
         return alias
     was = f"{info.model} at {info.base_url}"
@@ -75,7 +75,7 @@ def pick_alias(catalogue: Catalogue, info: panto.SessionInfo, wanted: str | None
         raise CommandError(f"{what}. Say which model goes on with it: -m {offer[0]}, for instance")
     console.note(what)
     for number, name in enumerate(offer, 1):
-        console.note(f"  {number}  {name} ({catalogue.aliases[name].model})")
+        console.note(f"  {number}  {name} ({catalogue.choose(name).model})")
     try:
         answer = console.ask("Which one goes on? ")
     except EOFError:

@@ -153,7 +153,8 @@ def test_a_session_is_matched_by_its_wire_identity_alone(tmp_path: pathlib.Path)
     text = "".join(f'[models.{name}]\nprovider="openai"\nmodel="{model}"\n' for name, model in (("a", "x"), ("b", "x")))
     found = catalogue({}, text, tmp_path)  # no key is needed to know
     assert found.match(session("x", "https://api.openai.com/v1")) == ["a", "b"]
-    assert found.match(session("y", "https://api.openai.com/v1")) == []
+    assert found.match(session("y", "https://api.openai.com/v1")) == ["openai/y"]
+    assert found.match(session("x", "https://api.example.com/v1")) == []
     assert found.match(session("smollm2-135m", "http://127.0.0.1:4711/v1")) == ["local"]
 
 

@@ -122,11 +122,19 @@ def test_where_none_or_many_aliases_fit_a_script_is_told_to_choose(
 ) -> None:
     panto.run("one", "-m", "openai/m")
     panto.config.write_text(config)
+    if config == NONE:
+        panto.env["OPENAI_BASE_URL"] = "http://127.0.0.1:9/v1"
     done = panto.run("-c", "two")
     assert done.returncode == 2
     assert words in done.stderr
     assert "-m " in done.stderr
     assert len(server.requests) == 1
+
+
+def test_a_model_without_an_alias_goes_on_too(panto: Command, server: Server) -> None:
+    panto.run("one", "-m", "openai/m")
+    assert panto.run("-c", "two").returncode == 0
+    assert server.requests[-1].body["model"] == "m"
 
 
 @unix

@@ -67,6 +67,30 @@ def test_notes_are_not_in_what_is_piped_on(panto: Command) -> None:
     assert sorted(screen.lines) == ["HELLO, WORLD", "asking openai (gpt-6.1-terra)"]
 
 
+def test_what_is_piped_in_is_asked_and_the_terminal_has_the_answer(panto: Command, server: Server) -> None:
+    command = " ".join(map(shlex.quote, panto.argv("Translate")))
+    screen = Terminal(["/bin/sh", "-c", f"echo some text | {command}"], panto.env, 80)
+    assert screen.end() == 0
+    assert screen.lines == ["asking openai (gpt-6.1-terra)", "Hello, world"]
+    assert server.requests[0].said == [("user", "Translate\n\nsome text\n")]
+
+
+def test_a_reader_who_goes_away_leaves_nothing_on_the_screen_but_what_he_took(panto: Command, server: Server) -> None:
+    server.script(["first line\n", *["more\n"] * 5000])
+    command = " ".join(map(shlex.quote, panto.argv("-m", "openai", "q")))
+    screen = Terminal(["/bin/sh", "-c", f"{command} | head -n 1"], panto.env, 80)
+    assert screen.end() == 0
+    assert screen.lines == ["first line"]
+
+
+def test_a_missing_extra_is_a_sentence_on_the_screen(panto: Command) -> None:
+    code = "import sys; sys.modules['click'] = None; import panto_cli; panto_cli.main()"
+    screen = Terminal([sys.executable, "-c", code, "q"], panto.env, 120)
+    assert screen.end() == 2
+    assert "pip install 'panto[cli]'" in " ".join(screen.lines)
+    assert "Traceback" not in screen.text
+
+
 def test_a_pipe_that_nobody_closes_is_told(panto: Command) -> None:
     command = " ".join(map(shlex.quote, panto.argv("q")))
     screen = Terminal(["/bin/sh", "-c", f"(read line; echo $line) | {command}"], panto.env, 80)
