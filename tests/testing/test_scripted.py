@@ -210,6 +210,12 @@ def test_a_silent_provider_is_given_up_after_the_idle_timeout(way: Way, step: An
     assert "0.2 s (Timeouts.idle)" in ran.error.message
 
 
+@pytest.mark.parametrize("step", [say("late", delay=0.4), say("a") + wait(0.4) + say("b"), say("a", pace=0.4)])
+def test_who_waits_longer_than_the_idle_timeout_is_given_up_too(way: Way, step: Any) -> None:
+    ran = way.run(way.agent(ScriptedProvider([step]), retry=NO_RETRY, timeouts=Timeouts(idle=0.1)))
+    assert ran.error.kind is ErrorKind.TIMEOUT
+
+
 def test_a_connection_that_breaks_before_the_answer_is_tried_again(way: Way) -> None:
     provider = ScriptedProvider([drop(), say("Hello")])
     ran = way.run(way.agent(provider))

@@ -186,7 +186,7 @@ class _Alarm:
         self.at = at
         self.ring = ring
         self.gone_off = False
-        self.noticed = threading.Event()
+        self.noticed: threading.Event = threading.Event()
         self._clock = clock
 
     def cancel(self) -> None:

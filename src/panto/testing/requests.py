@@ -34,14 +34,14 @@ class RecordedRequest:
     """
 
     def __init__(self, number: int, wire: APIStyle, url: str, headers: Mapping[str, str], body: bytes) -> None:
-        self.number = number
-        self.wire = wire
-        self.url = url
-        self.headers = Headers({name.lower(): value for name, value in headers.items()})
-        self.raw = body
+        self.number: int = number
+        self.wire: APIStyle = wire
+        self.url: str = url
+        self.headers: Headers = Headers({name.lower(): value for name, value in headers.items()})
+        self.raw: bytes = body
         self.body: dict[str, JSON] = msgspec.json.decode(body, type=dict)
         self.ended: Ended = "open"
-        self.sent = 0
+        self.sent: int = 0
 
     @property
     def model(self) -> str:

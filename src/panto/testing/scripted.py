@@ -6,21 +6,19 @@ Law: each request takes the next step; what the script does not foresee, and wha
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 from urllib.parse import urlsplit
 
-from panto._drive.http import TransportError
-from panto.config import AnthropicMessagesConfig, APIStyle, OpenAIChatConfig, ProviderConfig, Timeouts, split_url
-from panto.errors import ErrorKind
+from panto.config import AnthropicMessagesConfig, APIStyle, OpenAIChatConfig, ProviderConfig, split_url
 
 from ._frames import PATHS, Reply, reply, wire_of
+from ._in_process import AsyncInProcess, InProcess
 from .clock import FakeClock
 from .requests import RecordedRequest
-from .script import Answer, Drop, Fail, Raw, Step, Waited, say
+from .script import Answer, Drop, Fail, Raw, Step, say
 from .validate import validate_request
 
 if TYPE_CHECKING:
@@ -59,8 +57,8 @@ class ScriptedProvider:
     """
 
     def __init__(self, script: Sequence[Step] = (), *, clock: FakeClock | None = None, strict: bool = False) -> None:
-        self.clock = FakeClock() if clock is None else clock
-        self.strict = strict
+        self.clock: FakeClock = FakeClock() if clock is None else clock
+        self.strict: bool = strict
         self.requests: list[RecordedRequest] = []
         self._script = list(script)
         self._used = 0
@@ -198,132 +196,3 @@ def _paths() -> str:
 def _short(step: object) -> str:
     text = repr(step)
     return text if len(text) <= 160 else text[:160] + "..."
-
-
-# ---------------------------------------------------------------- in process
-
-
-class _Reading:
-    """An answer being read; what both colours share."""
-
-    def __init__(self, request: RecordedRequest, reply: Reply, host: str, timeouts: Timeouts, clock: FakeClock) -> None:
-        assert reply.status is not None
-        self.status = reply.status
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in reply.headers.items()}
-        self._request = request
-        self._frames = list(reply.frames)
-        self._host = host
-        self._timeouts = timeouts
-        self._clock = clock
-
-    def next(self) -> bytes:
-        if self._request.ended == "closed":
-            raise TransportError(
-                ErrorKind.CONNECTION, f"the answer of {self._host} was closed while it was being read", sent=True
-            )
-        while self._frames:
-            frame = self._frames.pop(0)
-            if isinstance(frame, Waited):
-                self._clock.advance(frame.seconds)
-            elif isinstance(frame, Drop):
-                self._clock.advance(frame.delay)
-                self._request.ended = "broken"
-                if frame.how == "end":
-                    return b""
-                raise failing(frame, self._host, self._timeouts, self._clock, answered=True)
-            elif frame:
-                self._request.sent += len(frame)
-                return frame
-        if self._request.ended == "open":
-            self._request.ended = "end"
-        return b""
-
-    def close(self) -> None:
-        """As `Response.close`."""
-        if self._request.ended == "open":
-            self._request.ended = "closed" if self._frames else "end"
-
-
-def failing(drop: Drop, host: str, timeouts: Timeouts, clock: FakeClock, *, answered: bool) -> TransportError:
-    """What a real transport would say of this failure."""
-    where = "in the middle of its answer" if answered else "before it answered"
-    match drop.how:
-        case "reset" | "end":
-            words = f"{host} closed the connection {where}: Connection reset by peer"
-            return TransportError(ErrorKind.CONNECTION, words, sent=True)
-        case "silence":
-            clock.advance(timeouts.idle)
-            words = "fell silent in the middle of its answer" if answered else "has not answered"
-            return TransportError(
-                ErrorKind.TIMEOUT, f"{host} {words} for {timeouts.idle:g} s (Timeouts.idle)", sent=True
-            )
-        case "refused":
-            return TransportError(ErrorKind.CONNECTION, f"cannot connect to {host}: Connection refused")
-        case "certificate":
-            words = f"certificate verification failed for {host}: self-signed certificate"
-            return TransportError(ErrorKind.CERTIFICATE, words)
-
-
-def _opened(
-    provider: ScriptedProvider, url: str, headers: Mapping[str, str], body: bytes, timeouts: Timeouts
-) -> _Reading:
-    request, came = provider.take(url, headers, body)
-    host = urlsplit(request.url).netloc
-    provider.clock.advance(came.delay)
-    if came.status is None:
-        request.ended = "broken"
-        drop = came.frames[0]
-        assert isinstance(drop, Drop)
-        raise failing(drop, host, timeouts, provider.clock, answered=False)
-    return _Reading(request, came, host, timeouts, provider.clock)
-
-
-class InProcess:
-    """A `Transport` to a scripted provider, without any network."""
-
-    def __init__(self, provider: ScriptedProvider) -> None:
-        self.clock = provider.clock
-        self._provider = provider
-
-    def open(self, url: str, headers: Mapping[str, str], body: bytes, timeouts: Timeouts) -> _Response:
-        """As `Transport.open`."""
-        return _Response(_opened(self._provider, url, headers, body, timeouts))
-
-    def close(self) -> None:
-        """As `Transport.close`."""
-
-
-class _Response:
-    def __init__(self, reading: _Reading) -> None:
-        self.status = reading.status
-        self.headers = reading.headers
-        self.close = reading.close
-        self.read = reading.next
-
-
-class AsyncInProcess:
-    """An `AsyncTransport` to a scripted provider, without any network. Each read lets other tasks run once."""
-
-    def __init__(self, provider: ScriptedProvider) -> None:
-        self.clock = provider.clock
-        self._provider = provider
-
-    async def open(self, url: str, headers: Mapping[str, str], body: bytes, timeouts: Timeouts) -> _AsyncResponse:
-        """As `AsyncTransport.open`."""
-        await asyncio.sleep(0)
-        return _AsyncResponse(_opened(self._provider, url, headers, body, timeouts))
-
-    async def aclose(self) -> None:
-        """As `AsyncTransport.aclose`."""
-
-
-class _AsyncResponse:
-    def __init__(self, reading: _Reading) -> None:
-        self.status = reading.status
-        self.headers = reading.headers
-        self.close = reading.close
-        self._reading = reading
-
-    async def read(self) -> bytes:
-        await asyncio.sleep(0)
-        return self._reading.next()
