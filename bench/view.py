@@ -70,19 +70,19 @@ def main() -> int:
             view = View(wire.target)
 
             def build() -> bytes:
-                viewed = view.update(messages)  # noqa: B023  called at once
-                return wire.request(viewed.system, TOOLS, viewed.items, first=True, key=None).body  # noqa: B023
+                viewed = view.update(messages)
+                return wire.request(viewed.system, TOOLS, viewed.items, first=True, key=None).body
 
             first.append(timed(build))
             messages += history(4)[:1]
             turn.append(timed(build))
             value = msgspec.json.decode(build())
             size = len(msgspec.json.encode(value))
-            floor.append(timed(lambda: msgspec.json.encode(value)))  # noqa: B023
+            floor.append(timed(lambda: msgspec.json.encode(value)))
         a, b, c = min(first), min(turn), min(floor)
         print(
-            f"{config.wire_identity().api_style:18} {options.messages} messages, {size / 1e6:.1f} MB: first {a:6.1f} ms "
-            f"({a / c:4.1f} of the floor), next turn {b:5.2f} ms ({b / c:4.2f}), floor {c:5.2f} ms"
+            f"{config.wire_identity().api_style:18} {options.messages} messages, {size / 1e6:.1f} MB: "
+            f"first {a:6.1f} ms ({a / c:4.1f} of the floor), next turn {b:5.2f} ms ({b / c:4.2f}), floor {c:5.2f} ms"
         )
     return 0
 

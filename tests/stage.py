@@ -1,4 +1,4 @@
-"""A stage for tests of whole runs: an agent of either colour before a scripted provider, in process or over loopback."""
+"""A stage for whole runs: an agent of either colour before a scripted provider, in process or over loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded traffic of real providers, replayed through the public surface, where the corpus lies beside the checkout."""
+"""Recorded traffic of real providers, replayed through the public surface, where the corpus is there."""
 
 from __future__ import annotations
 
