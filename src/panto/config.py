@@ -7,13 +7,14 @@ and what a session remembers of it is its `WireIdentity` alone.
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from .errors import ConfigError
+from .errors import ConfigError, PantoError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -42,6 +43,26 @@ if TYPE_CHECKING:
     """A JSON value."""
 else:
     JSON = Any  # msgspec cannot resolve a recursive alias when it decodes a field of this type
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def veiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a refusal of `function`, whose arguments may be secret, show neither them nor its locals in a traceback."""
+
+    @functools.wraps(function)
+    def call(*given: P.args, **named: P.kwargs) -> R:
+        try:
+            return function(*given, **named)
+        except PantoError as error:
+            refusal = error.with_traceback(None)
+        del given, named
+        refusal.__context__ = None
+        raise refusal
+
+    return call
 
 
 class APIStyle(enum.StrEnum):
@@ -161,6 +182,7 @@ class Headers(Mapping[str, str]):
 
     __slots__ = ("_items",)
 
+    @veiled
     def __init__(self, items: Mapping[str, str] = {}) -> None:
         for name, value in items.items():
             check_header(name, value)
@@ -193,14 +215,19 @@ class Headers(Mapping[str, str]):
         return (Headers, ())
 
 
+@veiled
 def check_header(name: str, value: str) -> None:
     """Refuse what HTTP cannot carry, without showing the value."""
+    for what, given in (("name", name), ("value", value)):
+        if not isinstance(given, str):
+            raise ConfigError(f"the {what} of an HTTP header is a string, not {type(given).__name__}")
     if not name or not name.isascii() or not all(c.isalnum() or c in "!#$%&'*+-.^_`|~" for c in name):
         raise ConfigError(f"{name!r} is no name of an HTTP header")
     if bad := _unsendable(value.strip(" \t\r\n")):
         raise ConfigError(f"the value of the header {name!r} has {bad}; HTTP headers hold printable ASCII only")
 
 
+@veiled
 def clean_key(key: str) -> str | None:
     """A key as it goes on the wire: outer white space gone, blank is `None`.
 
@@ -345,6 +372,7 @@ class _Provider(msgspec.Struct, frozen=True, kw_only=True):
     overflow_patterns: Sequence[str] = ()
     url_secret: Secret | None = None
 
+    @veiled
     def __post_init__(self) -> None:
         change = msgspec.structs.force_setattr
         given: dict[str, object] = {name: getattr(self, name) for name in ("model", "reasoning", "headers", "stop")}
@@ -461,6 +489,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     max_image_side: int = 1568
 
 
+@veiled
 def split_url(url: str) -> tuple[str, Secret | None]:
     """A base URL without what may be secret in it, and the whole where there was something.
 

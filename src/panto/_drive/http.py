@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
-from panto.config import Timeouts
+from panto.config import Secret, Timeouts, veiled
 from panto.errors import ConfigError, ErrorKind, StateError
 
 if TYPE_CHECKING:
@@ -162,10 +162,18 @@ class AsyncTransport(Protocol):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What `init` sets; its repr hides a proxy's user and password."""
 
-    proxy: str | None = None
+    proxy: str | Secret | None = None
     ca_bundle: str | None = None
     timeouts: Timeouts = Timeouts()
     pool_size: int = DEFAULT_POOL_SIZE
+
+    def __post_init__(self) -> None:
+        if isinstance(self.proxy, str):
+            msgspec.structs.force_setattr(self, "proxy", Secret(self.proxy))
+
+    def proxy_url(self) -> str | None:
+        """The proxy, user and password in it, for the transports alone."""
+        return self.proxy() if isinstance(self.proxy, Secret) else None
 
     def __repr__(self) -> str:
         return f"Settings(ca_bundle={self.ca_bundle!r}, timeouts={self.timeouts!r}, pool_size={self.pool_size!r})"
@@ -202,6 +210,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_after_fork)
 
 
+@veiled
 def init(
     *,
     proxy: str | None = None,

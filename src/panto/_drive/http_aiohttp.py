@@ -77,7 +77,7 @@ class AioResponse:
             low = name.lower()
             joined[low] = f"{joined[low]}, {value}" if low in joined else value
         self.headers: Mapping[str, str] = joined
-        self._raw = raw
+        self._shut: Callable[[], None] = lambda: raw.close()  # a closure: the repr of `raw` shows the query
         self._content = raw.content
         self._resume = _resume_once(raw)
         self._way = way
@@ -125,10 +125,10 @@ class AioResponse:
         if os.getpid() != self._pid or self._loop.is_closed():
             return
         if threading.get_ident() == self._thread:
-            self._raw.close()
+            self._shut()
         else:
             try:
-                self._loop.call_soon_threadsafe(self._raw.close)
+                self._loop.call_soon_threadsafe(self._shut)
             except RuntimeError:
                 pass  # the loop has ended meanwhile, and its connections with it
 
@@ -223,7 +223,7 @@ class AioTransport:
         self, url: str, headers: Mapping[str, str], body: bytes, timeouts: Timeouts
     ) -> AioResponse | TransportError:
         target = parse(url)
-        proxy = proxy_for(target, self._settings.proxy)
+        proxy = proxy_for(target, self._settings.proxy_url())
         trusts = trust(self._settings.ca_bundle)
         session = await self._session(proxy)
         way = Way(target, proxy, trusted(trusts), timeouts, secrets_of(headers, target, proxy))

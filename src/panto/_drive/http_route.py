@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
-from panto.config import Secret
+from panto.config import Secret, veiled
 from panto.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Address(msgspec.Struct, frozen=True, gc=False):
         return found
 
 
+@veiled
 def parse(url: str) -> Address:
     """A URL in its parts; `ConfigError`, without showing secrets, when it is none."""
     try:
@@ -88,6 +89,7 @@ def parse(url: str) -> Address:
 # ---------------------------------------------------------------- proxies
 
 
+@veiled
 def check_proxy(url: str) -> Address | None:
     """A proxy in its parts, `None` for blank; `ConfigError`, without its user and password, when it is none."""
     url = url.strip()

@@ -153,7 +153,7 @@ class Urllib3Transport:
         self, url: str, headers: Mapping[str, str], body: bytes, timeouts: Timeouts
     ) -> Urllib3Response | TransportError:
         target = parse(url)
-        proxy = proxy_for(target, self._settings.proxy)
+        proxy = proxy_for(target, self._settings.proxy_url())
         trusts = trust(self._settings.ca_bundle)
         manager = self._manager(target, proxy, trusts)
         way = Way(target, proxy, trusted(trusts), timeouts, secrets_of(headers, target, proxy))

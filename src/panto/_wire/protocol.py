@@ -6,9 +6,10 @@ wires stays behind them.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Protocol
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -45,15 +46,34 @@ class HTTPRequest(msgspec.Struct, frozen=True):
     secret_url: Secret | None = None
 
     def strike(self, text: str) -> str:
-        """`text` without the secrets of this request."""
-        secrets = [value for value in self.headers.values() if isinstance(value, Secret)]
+        """`text` without the secrets of this request, in whatever form it held them."""
+        words = [word for value in self.headers.values() if isinstance(value, Secret) for word in _words(value())]
         if self.secret_url is not None:
-            parts = urlsplit(self.secret_url())
-            words = [parts.password or "", *(word for _, word in parse_qsl(parts.query))]
-            secrets += [Secret(word) for word in words]
-        for secret in secrets:
-            text = secret.strike(text)
+            words += _words_of_url(self.secret_url())
+        for word in sorted({word for word in words if len(word) >= SHORTEST}, key=len, reverse=True):
+            text = text.replace(word, "***")
         return text
+
+
+SHORTEST = 4
+"""A shorter value is no secret, and striking it out would make holes in plain words."""
+
+
+def _words(header: str) -> list[str]:
+    return [header, header.rpartition(" ")[2]]
+
+
+def _words_of_url(url: str) -> list[str]:
+    """User info and query as they stand, decoded, and as the basic authorization that they make."""
+    parts = urlsplit(url)
+    words = [word for pair in parts.query.split("&") for word in (pair.partition("=")[2], pair)]
+    user, password = parts.username or "", parts.password or ""
+    if user or password:
+        words += [password or user, f"{user}:{password}"]
+    words += [unquote(word) for word in words]
+    if user or password:
+        words.append(b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode())
+    return words
 
 
 class Answer(msgspec.Struct, frozen=True):
