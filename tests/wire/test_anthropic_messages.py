@@ -562,7 +562,9 @@ def test_any_request_is_json_with_at_most_four_markers_and_begins_with_the_one_b
     after = body(it, *messages, system="S")
     assert len(marked(after)) <= (4 if cache else 0)
     plain_before, plain_after = without_markers(before), without_markers(after)
-    assert plain_after["messages"][: len(messages) - 1] == plain_before["messages"]
+    # An answer to go on from loses the white space at its end for that one request.
+    same = len(messages) - (2 if messages[-2].role == "assistant" else 1)
+    assert plain_after["messages"][:same] == plain_before["messages"][:same]
     assert (plain_after["system"], plain_after["tools"]) == (plain_before["system"], plain_before["tools"])
 
 
@@ -593,3 +595,10 @@ def test_models_that_bind_thinking_to_its_history_are_told_to_drop_what_an_edit_
     other = elsewhere.request((), (), [], first=True, key=None)
     assert "thinking" not in json.loads(other.body)
     assert "anthropic-beta" not in other.headers
+
+
+def test_an_answer_to_go_on_from_is_sent_without_the_white_space_at_its_end() -> None:
+    last, asked = assistant("and so \n"), user("go")
+    assert sent(asked, last)[-1]["content"] == [{"type": "text", "text": "and so"}]
+    later = sent(asked, last, user("more"))
+    assert later[1]["content"] == [{"type": "text", "text": "and so \n"}]

@@ -26,7 +26,7 @@ from panto._wire.failures import Failure, classify
 from panto._wire.names import NameTable
 from panto._wire.protocol import HTTPRequest, Sendable
 from panto.config import AnthropicMessagesConfig, ReasoningEffort, Secret
-from panto.conversation import SystemBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from panto.conversation import SystemBlock, TextualBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from panto.rules import Target
 from panto.tools import ToolDecl
 
@@ -256,10 +256,21 @@ class MessagesWire:
                 content = encode_content(message.role, message.blocks, self._names)
                 message.encoded = b'{"role":' + encode(message.role) + b',"content":' + content + b"}"
             out.append(message.encoded)
+        if messages and messages[-1].role == "assistant":
+            out[-1] = self._trimmed(messages[-1], out[-1])
         if self._config.prompt_cache:
             for at in _tails(messages):
                 out[at] = out[at][:-3] + _MARK + b"}]}"
         return b"[" + b",".join(out) + b"]"
+
+    def _trimmed(self, last: Sendable, encoded: bytes) -> bytes:
+        """An answer that the model is to go on from: the vendor refuses white space at its end."""
+        text = last.blocks[-1] if last.blocks else None
+        if not isinstance(text, TextualBlock) or text.text == text.text.rstrip():
+            return encoded
+        blocks = (*last.blocks[:-1], TextualBlock(text.text.rstrip()))
+        content = encode_content(last.role, blocks, self._names)
+        return b'{"role":' + encode(last.role) + b',"content":' + content + b"}"
 
 
 _ANYTHING: Final[dict[str, object]] = {"type": "object", "properties": {}}

@@ -82,7 +82,7 @@ class FileSystemJSONLStore:
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, fsync: bool = True, lock_timeout: float = 10.0) -> None:
-        self.directory = Path(directory).absolute()
+        self.directory: Path = Path(directory).absolute()
         self._fsync = fsync
         self._lock_timeout = lock_timeout
         self._states: OrderedDict[str, _State] = OrderedDict()

@@ -147,7 +147,7 @@ def search_command(ctx: click.Context, text: tuple[str, ...], store: str | None,
 @click.pass_context
 def delete_command(ctx: click.Context, ids: tuple[str, ...], yes: bool, store: str | None, debug: bool) -> Exit:
     """Delete sessions for good. Asks first; where nobody can be asked, only --yes deletes."""
-    console, sessions, directory, _ = _open(ctx, store, False, debug)
+    console, sessions, _, _ = _open(ctx, store, False, debug)
     found = [find_session(sessions, id) for id in ids]  # all of them are known before the first is gone
     for session in found:
         info = session.info
@@ -163,8 +163,7 @@ def delete_command(ctx: click.Context, ids: tuple[str, ...], yes: bool, store: s
             if answer.casefold() not in ("y", "yes"):
                 console.note("kept")
                 continue
-        # One session is one file of this name: docs/sessions.md.
-        (directory / f"{info.id}.jsonl").unlink()
+        sessions.delete(info.id)
         console.note(f"deleted {info.id}")
     return Exit.OK
 
