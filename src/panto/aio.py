@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ._core import loop
 from ._core.effects import Effect, Plan, resume
-from ._core.engine import Engine
-from ._core.state import State, StateCell
+from ._core.state import StateCell
 from ._drive import aio, http
 from ._drive.clock import clock_of
-from ._drive.lifecycle import Guard, Lifecycle
+from ._drive.face import Face
+from ._drive.lifecycle import Lifecycle
 from .config import Config
 from .conversation import Conversation, SystemMode, UserMessage
 from .errors import StateError
 from .events import Event
 from .session import Session
-from .tools import Hooks, Tool, ToolDecorator, ToolSource
-from .usage import ContextUsage
+from .tools import Hooks
 
 if TYPE_CHECKING:
     from typing import Self
@@ -93,7 +92,7 @@ class AsyncStream(Lifecycle):
             await aio.close_shielded(orphan, self._driver)
 
 
-class AsyncAgent:
+class AsyncAgent(Face):
     """Runs an agent loop over one session, under asyncio. See `Agent` for the arguments and what is raised.
 
     The session is loaded by `async with` or the first awaited call; asking for `conversation` before is a
@@ -109,8 +108,7 @@ class AsyncAgent:
         hooks: Hooks = Hooks(),
         transport: http.AsyncTransport | object | None = None,
     ) -> None:
-        self._engine = Engine(config, session, conversation, hooks)
-        self._guard = Guard()
+        super().__init__(config, session, conversation, hooks)
         self._own = None if transport is None else http.as_async_transport(transport)
         self._clock = clock_of(self._own)
         self._held: http.AsyncTransport | None = None
@@ -125,31 +123,7 @@ class AsyncAgent:
         plan = self._engine.watched(loop.run(self._engine, said, cell), "run", said=said)
         return AsyncStream(self._engine, self._guard, plan, cell, self._driver())
 
-    def set_config(self, config: Config) -> None:
-        """Use another config from the next run on; tools, conversation and session stay."""
-        self._guard.check("set_config")
-        self._engine.set_config(config)
-
     # ---- the conversation
-
-    @property
-    def conversation(self) -> Conversation:
-        """The live conversation, for surgery between turns. Raises `StateError` before it is loaded."""
-        return self._engine.conversation
-
-    def context_usage(self) -> ContextUsage:
-        """How full the context window is now: the provider's last count, and an estimate of what came since."""
-        return self._engine.context_usage()
-
-    @property
-    def session_id(self) -> str:
-        """The session's id."""
-        return self._engine.session.info.id
-
-    @property
-    def state(self) -> State:
-        """The state of the open stream, or `State.IDLE`."""
-        return stream.state if (stream := self._guard.stream) is not None else State.IDLE
 
     async def add_system_message(self, text: str) -> None:
         """Append a part to the system prompt, and store that."""
@@ -158,28 +132,6 @@ class AsyncAgent:
     async def set_system_prompt(self, text: str) -> None:
         """Replace the system prompt, and store that."""
         await self._add_system("set_system_prompt", text, SystemMode.REPLACE)
-
-    # ---- tools
-
-    def register_tool(self, tool: Tool) -> None:
-        """Offer a tool from the next run on; see `Agent.register_tool`."""
-        self._guard.check("register_tool")
-        self._engine.register(tool)
-
-    def register_tool_source(self, source: ToolSource) -> None:
-        """Offer what a source has to offer; it is asked at the start of each run."""
-        self._guard.check("register_tool_source")
-        self._engine.register_source(source)
-
-    def unregister_tool(self, name: str) -> None:
-        """Offer a tool no longer. Raises `ConfigError` when there is none of that name."""
-        self._guard.check("unregister_tool")
-        self._engine.unregister(name)
-
-    @property
-    def tool(self) -> ToolDecorator:
-        """Make a function a tool: `@agent.tool`, or `@agent.tool(name=...)`. A blocking one gets a thread."""
-        return ToolDecorator(self.register_tool)
 
     # ---- the end
 
@@ -208,9 +160,6 @@ class AsyncAgent:
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
         await self.close()
-
-    def __repr__(self) -> str:
-        return f"<AsyncAgent of {self._engine.config.provider.model} in session {self.session_id}>"
 
     def _transport(self) -> http.AsyncTransport:
         if self._own is not None:
