@@ -29,6 +29,7 @@ from panto.errors import ErrorKind
 
 __all__ = ["MessagesDecoder"]
 
+_TOO_DEEP: Final = "an event of the stream is nested too deep to be read"
 _NOTHING: Final[dict[str, object]] = {}
 
 
@@ -56,7 +57,7 @@ _start = msgspec.json.Decoder(_Start).decode
 class _Block:
     """One block of the wire while it is open."""
 
-    __slots__ = ("changed", "draft", "fields", "held", "json", "kind", "raw")
+    __slots__ = ("changed", "draft", "fields", "held", "json", "kind", "placeholder", "raw", "words")
 
     def __init__(self, kind: str, fields: dict[str, object], raw: str | None) -> None:
         self.kind = kind
@@ -64,7 +65,9 @@ class _Block:
         self.raw = raw  # its JSON as it came, while nothing was added
         self.changed = False
         self.json: list[str] = []  # fragments of a streamed `input`
-        self.held = ""  # arguments that may be a placeholder for those to come
+        self.held: list[str] = []  # arguments that may stand in for those to come
+        self.placeholder = False  # whether `{}` is among them
+        self.words: dict[str, list[str]] = {}  # pieces of the texts in `fields` that grow
         self.draft: Draft | None = None
 
 
@@ -93,6 +96,7 @@ class MessagesDecoder:
         self._plain_size = 0
         self._blocks: dict[int, _Block] = {}  # open, by index of the wire, in order of start
         self._last = -1
+        self._ids: set[str] = set()
         self._usage: dict[str, object] = {}
         self._stop: str | None = None
         self._ended = False
@@ -115,22 +119,28 @@ class MessagesDecoder:
         except SSEOverflow as error:
             self._fail(ErrorKind.PROTOCOL, str(error))
             return []
-        for name, payload in events:
-            if name == b"content_block_delta" and self._quick(payload):
-                continue
-            self._event(name, payload, torn=False)
-            if self._over():
-                break
+        try:
+            for name, payload in events:
+                if name == b"content_block_delta" and self._quick(payload):
+                    continue
+                self._event(name, payload, torn=False)
+                if self._over():
+                    break
+        except RecursionError:
+            self._fail(ErrorKind.PROTOCOL, _TOO_DEEP)
         return self._assembly.take()
 
     def finish(self) -> list[StreamEvent]:
         """See `Decoder.finish`."""
         if self.failure is not None:
             return []
-        self._finish()
-        if self.failure is None:
-            for index in list(self._blocks):
-                self._close(index)
+        try:
+            self._finish()
+            if self.failure is None:
+                for index in list(self._blocks):
+                    self._close(index)
+        except RecursionError:
+            self._fail(ErrorKind.PROTOCOL, _TOO_DEEP)
         self.done = True
         return self._assembly.take()
 
@@ -259,7 +269,9 @@ class MessagesDecoder:
             block.draft.redacted = _str(fields, "data")
         elif kind == "tool_use":
             block.draft = draft = assembly.start(ContentBlockType.TOOL_USE)
-            draft.id = _str(fields, "id")
+            id = _str(fields, "id")
+            draft.id = id if id not in self._ids else ""  # two calls with one id: the second gets its own
+            self._ids.add(id)
             draft.name = self._names.name(_str(fields, "name"))
             assembly.details(draft)
         else:
@@ -293,8 +305,7 @@ class MessagesDecoder:
                 self._assembly.delta(block.draft, _str(delta, "thinking"))
                 block.draft.signature = _str(delta, "signature") or block.draft.signature
         elif block.kind not in ("tool_use", "redacted_thinking"):
-            _grow(block.fields, delta)
-            block.changed = True
+            _grow(block, delta)
 
     def _arguments(self, block: _Block, fragment: str) -> None:
         """More arguments of a call. White space or `{}` is held back: it may stand in for what is to come."""
@@ -304,12 +315,13 @@ class MessagesDecoder:
         if draft.parts:
             self._assembly.delta(draft, fragment)
             return
-        text = block.held + fragment
-        if text.strip() in ("", "{}"):
-            block.held = text
+        core = fragment.strip()
+        if not core or (core == "{}" and not block.placeholder):
+            block.held.append(fragment)
+            block.placeholder = block.placeholder or bool(core)
         else:
-            self._assembly.delta(draft, fragment if block.held.strip() == "{}" else text)
-            block.held = ""
+            self._assembly.delta(draft, fragment if block.placeholder else "".join([*block.held, fragment]))
+            block.held.clear()
 
     def _close(self, index: int) -> None:
         """A block is whole."""
@@ -324,10 +336,11 @@ class MessagesDecoder:
             if not draft.parts and isinstance(given, dict) and given:
                 assembly.delta(draft, json.dumps(given, ensure_ascii=False))
             elif not draft.parts:
-                assembly.delta(draft, block.held.strip())
+                assembly.delta(draft, "{}" if block.placeholder else "")
             assembly.complete(draft)
         elif draft.type is ContentBlockType.OPAQUE:
             streamed = "".join(block.json)
+            block.fields.update((key, "".join(pieces)) for key, pieces in block.words.items())
             if streamed.strip():
                 given = _json(streamed.encode("utf-8", "replace"))
                 block.fields["input"] = streamed if given is None else given
@@ -402,11 +415,13 @@ def _raw(payload: bytes) -> str | None:
         return None
 
 
-def _grow(fields: dict[str, object], delta: dict[str, object]) -> None:
+def _grow(block: _Block, delta: dict[str, object]) -> None:
     """Add a delta of an unknown kind to its block: text to text, items to lists, all else as it is.
 
     `citations_delta` brings one `citation` for the list `citations`.
     """
+    fields = block.fields
+    block.changed = True
     for key, value in delta.items():
         if key == "type" or value is None:
             continue
@@ -414,8 +429,9 @@ def _grow(fields: dict[str, object], delta: dict[str, object]) -> None:
             key, value = "citations", [value]
         before = fields.get(key)
         if isinstance(before, str) and isinstance(value, str) and key != "signature":
-            fields[key] = before + value
+            block.words.setdefault(key, [before]).append(value)
         elif isinstance(before, list) and isinstance(value, list):
-            fields[key] = [*cast("list[object]", before), *cast("list[object]", value)]
+            cast("list[object]", before).extend(cast("list[object]", value))
         else:
             fields[key] = value
+            block.words.pop(key, None)

@@ -43,12 +43,13 @@ class Calls:
     `named` turns a name on the wire into the tool's own; `before` is called before a call is begun.
     """
 
-    __slots__ = ("_assembly", "_before", "_by_index", "_ids", "_named", "open")
+    __slots__ = ("_assembly", "_before", "_by_id", "_by_index", "_ids", "_named", "open")
 
     def __init__(self, assembly: Assembly, named: Callable[[str], str], before: Callable[[], None]) -> None:
         self._assembly = assembly
         self._before = before
         self._named = named
+        self._by_id: dict[str, OpenCall] = {}  # the last one begun of each id
         self._by_index: dict[int, OpenCall] = {}
         self._ids: set[str] = set()
         self.open: list[OpenCall] = []
@@ -78,7 +79,10 @@ class Calls:
             self._by_index[index] = call
         touched.append(call)
         call.begun = call.begun or told
-        call.id = call.id or well_formed(id)
+        if id and not call.id:
+            call.id = well_formed(id)
+            if (other := self._by_id.get(call.id)) is None or other.number < call.number:
+                self._by_id[call.id] = call
         if name and not call.draft.told:
             self._add_name(call, well_formed(name))
         if arguments:
@@ -89,10 +93,8 @@ class Calls:
         """The call that the fragment may belong to."""
         if index is not None and (call := self._by_index.get(index)) is not None:
             return call
-        if id and (index is None or not name):
-            for call in reversed(self.open):
-                if call.id == id:
-                    return call
+        if id and (index is None or not name) and (call := self._by_id.get(id)) is not None:
+            return call
         if not self.open or (index is not None and (id or name)):
             return None
         last = self.open[-1]
@@ -109,12 +111,15 @@ class Calls:
             return False
         if call in touched:
             return True
-        before = call.arguments
-        if not before or not call.name:
+        last = call.waiting or call.draft.parts
+        if not last or not call.name:
             return False  # the name may come in pieces, or last
         if name != call.name:
             return True
-        return arguments.lstrip().startswith("{") and before.strip() != _PLACEHOLDER and is_object(before)
+        if not arguments.lstrip().startswith("{") or last[-1].rstrip()[-1:] not in ("", "}"):
+            return False  # told without looking at all of the arguments
+        before = call.arguments
+        return before.strip() != _PLACEHOLDER and is_object(before)
 
     def _add_name(self, call: OpenCall, name: str) -> None:
         if name.startswith(call.name):  # the first piece, the same again, or all of it so far

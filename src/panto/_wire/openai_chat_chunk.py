@@ -213,7 +213,7 @@ def _text(value: object) -> str | None:
 
 
 def _int(value: object) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
     if isinstance(value, float) and value.is_integer():
         return int(value)

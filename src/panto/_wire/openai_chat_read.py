@@ -36,6 +36,7 @@ from panto.errors import ErrorKind
 from panto.events import ContentDelta
 from panto.usage import Usage
 
+_TOO_DEEP: Final = "an event of the stream is nested too deep to be read"
 _EARLY: Final = "the stream ended early, without a finish reason and without [DONE]"
 _FIELD: Final = re.compile(rb"(?:data|event|id|retry)\b|:|(?:d|da|dat|e|ev|eve|even|i|r|re|ret|retr)\Z")  # torn, too
 _MAX_HEAD: Final = 64 * 1024
@@ -94,7 +95,10 @@ class ChatDecoder:
             return self._assembly.take()
         if events:
             self._quiet = False
-            self._read(events)
+            try:
+                self._read(events)
+            except RecursionError:
+                self._fail(Failure.of(ErrorKind.PROTOCOL, _TOO_DEEP, 200))
         elif self._quiet and self._size < _MAX_HEAD:
             self._head.append(data)
             self._size += len(data)
@@ -105,6 +109,14 @@ class ChatDecoder:
         if self._finished:
             return []
         self._finished = True
+        try:
+            self._finish_body()
+        except RecursionError:
+            self._fail(Failure.of(ErrorKind.PROTOCOL, _TOO_DEEP, 200))
+        self.done = True
+        return self._assembly.take()
+
+    def _finish_body(self) -> None:
         if self.failure is None and not self.done:
             self._end_of_body()
         if self.failure is None:
@@ -114,8 +126,6 @@ class ChatDecoder:
             self._calls.complete()
             for type, raw in self._sealed.blocks():
                 self._assembly.opaque(type, raw)
-        self.done = True
-        return self._assembly.take()
 
     def answer(self) -> Answer:
         """See `Decoder.answer`."""
@@ -135,8 +145,13 @@ class ChatDecoder:
         self._body.append(data)
         self._size += len(data)
         if self._is_sse is None:
-            start = b"".join(self._body).removeprefix(b"\xef\xbb\xbf").lstrip()
-            if start in (b"", b"\xef", b"\xef\xbb"):
+            if self._size - len(data) < 3:  # a byte order mark may not be whole
+                start = b"".join(self._body).removeprefix(b"\xef\xbb\xbf").lstrip()
+                if self._size < 3 and start in (b"\xef", b"\xef\xbb"):
+                    return b""
+            else:  # all before it is white space
+                start = data.lstrip()
+            if not start and self._size <= MAX_EVENT_BYTES:
                 return b""
             self._is_sse = start[:1] not in (b"{", b"[", b"<", b'"')
             if self._is_sse:

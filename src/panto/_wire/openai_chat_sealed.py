@@ -21,41 +21,28 @@ EXTRA_CONTENT: Final = "extra_content"
 class Sealed:
     """Collects over one stream."""
 
-    __slots__ = ("_details", "_extras", "_opaque")
+    __slots__ = ("_by_index", "_details", "_extras", "_opaque")
 
     def __init__(self) -> None:
-        self._details: list[dict[str, object]] = []
-        self._opaque: list[str] = []
+        self._details: list[_Entry] = []
+        self._by_index: dict[str, list[_Entry]] = {}
+        self._opaque: dict[str, None] = {}
         self._extras: dict[int | None, object] = {}
 
     def details(self, fragments: list[dict[str, object]]) -> None:
         """More of `reasoning_details`."""
         for fragment in fragments:
-            entry = self._open(fragment)
+            same = self._by_index.setdefault(repr(fragment.get("index")), [])
+            entry = _continued(same, fragment)
             if entry is None:
-                self._details.append(dict(fragment))
-                continue
-            for key, value in fragment.items():
-                if key in _JOINED and isinstance(value, str) and isinstance(old := entry.get(key), str):
-                    entry[key] = value if not old else old if value == old and key in _SEALS else old + value
-                elif value is not None:
-                    entry[key] = value
-
-    def _open(self, fragment: dict[str, object]) -> dict[str, object] | None:
-        """The entry that the fragment continues: the last one of its index, if it is not whole and of its kind."""
-        index = fragment.get("index")
-        for entry in reversed(self._details):
-            if entry.get("index") != index:
-                continue
-            if any(_differ(entry.get(key), fragment.get(key)) for key in ("type", "id")):
-                continue
-            return None if _whole(entry, fragment) else entry
-        return None
+                self._details.append(entry := _Entry(fragment))
+                same.append(entry)
+            else:
+                entry.add(fragment)
 
     def opaque(self, text: str) -> None:
         """More of `reasoning_opaque`."""
-        if text not in self._opaque:
-            self._opaque.append(text)
+        self._opaque[text] = None
 
     def extra(self, call: int | None, content: object) -> None:
         """`extra_content` of the call with that number in its message, or of the message itself."""
@@ -70,12 +57,47 @@ class Sealed:
         if self._opaque:
             kept.append((REASONING_OPAQUE, _dumped("".join(self._opaque))))
         if self._details:
-            kept.append((REASONING_DETAILS, _dumped(self._details)))
+            kept.append((REASONING_DETAILS, _dumped([entry.value() for entry in self._details])))
         return kept
 
 
 _SEALS: Final = ("signature", "data")
-_JOINED: Final = ("text", "summary", *_SEALS)
+_WORDS: Final = ("text", "summary")
+
+
+class _Entry:
+    """One entry of `reasoning_details`; its words stay in pieces until it is asked for."""
+
+    __slots__ = ("fields", "words")
+
+    def __init__(self, fragment: dict[str, object]) -> None:
+        self.fields = dict(fragment)
+        self.words: dict[str, list[str]] = {}
+
+    def add(self, fragment: dict[str, object]) -> None:
+        for key, value in fragment.items():
+            old = self.fields.get(key)
+            if not isinstance(value, str) or not isinstance(old, str):
+                if value is not None:
+                    self.fields[key] = value
+                    self.words.pop(key, None)
+            elif key in _WORDS:
+                self.words.setdefault(key, [old]).append(value)
+            elif key in _SEALS:
+                self.fields[key] = old if value == old else old + value
+            else:
+                self.fields[key] = value
+
+    def value(self) -> dict[str, object]:
+        return {**self.fields, **{key: "".join(pieces) for key, pieces in self.words.items()}}
+
+
+def _continued(entries: list[_Entry], fragment: dict[str, object]) -> _Entry | None:
+    """The entry that the fragment continues: the last one of its index, if it is not whole and of its kind."""
+    for entry in reversed(entries):
+        if not any(_differ(entry.fields.get(key), fragment.get(key)) for key in ("type", "id")):
+            return None if _whole(entry.fields, fragment) else entry
+    return None
 
 
 def _differ(old: object, new: object) -> bool:
