@@ -51,13 +51,13 @@ def failing(way: Colour, script: Callable[[Peer], None], timeouts: Timeouts = SH
     return got, caught.value
 
 
-def test_a_chunked_body_without_its_end_is_a_connection_error_after_all_that_came(way: Colour) -> None:
+def test_ry_05_a_chunked_body_without_its_end_is_a_connection_error_after_all_that_came(way: Colour) -> None:
     got, error = failing(way, streaming(b"a", b"b", end=False))
     assert (got, error.kind, error.sent) == (b"ab", ErrorKind.CONNECTION, True)
     assert "in the middle of its answer" in error.message
 
 
-def test_a_body_shorter_than_its_content_length_is_a_connection_error(way: Colour) -> None:
+def test_ry_05_a_body_shorter_than_its_content_length_is_a_connection_error(way: Colour) -> None:
     def script(peer: Peer) -> None:
         peer.request()
         peer.head("content-length: 10")
@@ -67,7 +67,7 @@ def test_a_body_shorter_than_its_content_length_is_a_connection_error(way: Colou
     assert (got, error.kind) == (b"four", ErrorKind.CONNECTION)
 
 
-def test_a_reset_is_a_connection_error_with_its_cause(own: Colour) -> None:
+def test_ry_05_a_reset_is_a_connection_error_with_its_cause(own: Colour) -> None:
     def script(peer: Peer) -> None:
         peer.request()
         peer.head("transfer-encoding: chunked")
@@ -78,7 +78,7 @@ def test_a_reset_is_a_connection_error_with_its_cause(own: Colour) -> None:
     assert isinstance(error.__cause__, ConnectionError) or own.name == "aiohttp"
 
 
-def test_a_silent_stream_is_a_timeout_of_its_idle_time(way: Colour) -> None:
+def test_ry_06_a_silent_stream_is_a_timeout_of_its_idle_time(way: Colour) -> None:
     def script(peer: Peer) -> None:
         peer.request()
         peer.head("transfer-encoding: chunked")
@@ -91,7 +91,7 @@ def test_a_silent_stream_is_a_timeout_of_its_idle_time(way: Colour) -> None:
     assert "0.2 s" in error.message
 
 
-def test_headers_that_never_come_are_a_timeout(way: Colour) -> None:
+def test_ry_06_headers_that_never_come_are_a_timeout(way: Colour) -> None:
     def script(peer: Peer) -> None:
         peer.request()
         peer.gone()
@@ -101,7 +101,7 @@ def test_headers_that_never_come_are_a_timeout(way: Colour) -> None:
     assert "has not answered for 0.2 s" in error.message
 
 
-def test_a_stream_that_keeps_flowing_has_no_time_limit(way: Colour) -> None:
+def test_ry_06_a_stream_that_keeps_flowing_has_no_time_limit(way: Colour) -> None:
     def script(peer: Peer) -> None:
         peer.request()
         peer.head("transfer-encoding: chunked")
@@ -114,7 +114,7 @@ def test_a_stream_that_keeps_flowing_has_no_time_limit(way: Colour) -> None:
         assert whole(way.open(server.url, timeouts=Timeouts(connect=0.3, idle=0.3))) == b"......"
 
 
-def test_an_idle_time_of_zero_is_none(way: Colour) -> None:
+def test_ry_06_an_idle_time_of_zero_is_none(way: Colour) -> None:
     def script(peer: Peer) -> None:
         peer.request()
         time.sleep(0.2)

@@ -41,7 +41,7 @@ def path_of(store, session):
 FRAGMENT = b'{"type":"message","content":[{"te'
 
 
-def test_SE_01_a_torn_last_line_is_skipped_with_one_warning_and_the_next_append_is_not_glued_to_it(store, caplog):
+def test_se_01_a_torn_last_line_is_skipped_with_one_warning_and_the_next_append_is_not_glued_to_it(store, caplog):
     session = store.create()
     offer(session, user("u1"), answer("a1"))
     path = path_of(store, session)
@@ -58,7 +58,7 @@ def test_SE_01_a_torn_last_line_is_skipped_with_one_warning_and_the_next_append_
     assert again.list()[0].message_count == 4
 
 
-def test_SE_01_a_torn_line_longer_than_what_is_read_of_the_end_hides_nothing(store):
+def test_se_01_a_torn_line_longer_than_what_is_read_of_the_end_hides_nothing(store):
     session = store.create()
     offer(session, user("u1"), answer("a1"))
     with path_of(store, session).open("ab") as file:
@@ -70,7 +70,7 @@ def test_SE_01_a_torn_line_longer_than_what_is_read_of_the_end_hides_nothing(sto
     assert texts(reopened(store).load(session.info.id)) == ["u1", "a1", "u2", "a2"]
 
 
-def test_SE_01_a_last_line_that_lacks_only_its_end_is_kept(store, caplog):
+def test_se_01_a_last_line_that_lacks_only_its_end_is_kept(store, caplog):
     session = store.create()
     offer(session, user("u1"), answer("a1"))
     path = path_of(store, session)
@@ -82,7 +82,7 @@ def test_SE_01_a_last_line_that_lacks_only_its_end_is_kept(store, caplog):
     assert not caplog.records
 
 
-def test_SE_02_a_bad_line_in_the_middle_costs_that_line(store, caplog):
+def test_se_02_a_bad_line_in_the_middle_costs_that_line(store, caplog):
     session = store.create()
     offer(session, *[user(f"u{n}") if n % 2 else answer(f"a{n}") for n in range(19)])
     path = path_of(store, session)
@@ -101,7 +101,7 @@ def test_SE_02_a_bad_line_in_the_middle_costs_that_line(store, caplog):
 
 
 @pytest.mark.parametrize("line", [b"{}\n", b"not json\n", b"\n", b"", b'{"type":"message"}\n', b"\x00" * 100, b"[]\n"])
-def test_SE_02_a_file_with_a_bad_header_is_no_session_and_breaks_no_list(store, line):
+def test_se_02_a_file_with_a_bad_header_is_no_session_and_breaks_no_list(store, line):
     good, bad = store.create(), store.create()
     for session in (good, bad):
         offer(session, user("u"), answer("a"))
@@ -169,14 +169,14 @@ def whole(store, session, count, caplog):
     return ids
 
 
-def test_SE_03_two_processes_with_long_lines_tear_and_lose_none(store, caplog):
+def test_se_03_two_processes_with_long_lines_tear_and_lose_none(store, caplog):
     session = store.create()
     offer(session, user("u"), answer("a"))
     at_once(store, session, 200, 100_000)
     whole(store, session, 200, caplog)
 
 
-def test_SE_03_two_processes_append_2000_messages_each_and_4000_are_there(store, caplog):
+def test_se_03_two_processes_append_2000_messages_each_and_4000_are_there(store, caplog):
     session = store.create()
     offer(session, user("u"), answer("a"))
     at_once(store, session, 2000, 10)
@@ -184,7 +184,7 @@ def test_SE_03_two_processes_append_2000_messages_each_and_4000_are_there(store,
     assert {id[0] for id in ids[:3000]} == {"a", "b"}  # they did run at the same time
 
 
-def test_SE_04_listing_reads_a_bounded_amount_of_each_file(store, monkeypatch):
+def test_se_04_listing_reads_a_bounded_amount_of_each_file(store, monkeypatch):
     for n in range(2000):
         offer(store.create(), user(f"u{n}"), answer("a"))
     giant = store.create()
@@ -212,7 +212,7 @@ def test_SE_04_listing_reads_a_bounded_amount_of_each_file(store, monkeypatch):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 30_000  # KB
 
 
-def test_SE_05_latest_goes_by_the_last_message_and_an_explicit_id_always_wins(store):
+def test_se_05_latest_goes_by_the_last_message_and_an_explicit_id_always_wins(store):
     one, two = store.create(), store.create()
     offer(one, user("u"), answer("a"))
     offer(two, user("u"), answer("a"))
@@ -233,7 +233,7 @@ def named(store, ids):
 
 
 @pytest.mark.parametrize("make", [MemoryStore, None], ids=["memory", "jsonl"])
-def test_SE_06_an_ambiguous_prefix_is_an_error_that_lists_the_candidates(store, make):
+def test_se_06_an_ambiguous_prefix_is_an_error_that_lists_the_candidates(store, make):
     store = make() if make else store
     named(store, SHARED)
     with pytest.raises(AmbiguousSession) as told:
@@ -253,7 +253,7 @@ def test_SE_06_an_ambiguous_prefix_is_an_error_that_lists_the_candidates(store, 
         store.resolve("0195F2C47a51")
 
 
-def test_SE_06_a_full_id_resolves_also_when_another_begins_with_it(store):
+def test_se_06_a_full_id_resolves_also_when_another_begins_with_it(store):
     named(store, ["abc", "abcd", "abc-e"])
     assert store.resolve("abc").info.id == "abc"
     assert store.resolve("ABC").info.id == "abc"
@@ -266,7 +266,7 @@ def test_SE_06_a_full_id_resolves_also_when_another_begins_with_it(store):
         store.resolve("ABC")
 
 
-def test_SE_06_a_long_list_of_candidates_is_cut_and_says_so(store):
+def test_se_06_a_long_list_of_candidates_is_cut_and_says_so(store):
     named(store, [f"x{n:02}" for n in range(30)])
     with pytest.raises(AmbiguousSession, match=r"fits 30 sessions.*\n(.*\n){10}  and 20 more") as told:
         store.resolve("x")
@@ -274,7 +274,7 @@ def test_SE_06_a_long_list_of_candidates_is_cut_and_says_so(store):
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t\n", "*", "../x", "%", "/", ".", "..", "a/b", "\x00", "-", "--", "é"])
-def test_SE_07_an_empty_or_impossible_id_matches_nothing_and_leaves_the_store_alone(store, text, tmp_path):
+def test_se_07_an_empty_or_impossible_id_matches_nothing_and_leaves_the_store_alone(store, text, tmp_path):
     session = store.create()
     offer(session, user("u"), answer("a"))
     (tmp_path / "x.jsonl").write_bytes(path_of(store, session).read_bytes())
@@ -285,7 +285,7 @@ def test_SE_07_an_empty_or_impossible_id_matches_nothing_and_leaves_the_store_al
         MemoryStore().resolve(text)
 
 
-def test_SE_08_a_session_without_an_answer_is_not_on_disk_and_its_prompt_comes_with_the_answer(store):
+def test_se_08_a_session_without_an_answer_is_not_on_disk_and_its_prompt_comes_with_the_answer(store):
     quit_early = store.create()
     offer(quit_early, user("started and quit"))
     assert not store.directory.exists()
@@ -321,7 +321,7 @@ print(locale.getencoding())
 
 
 @pytest.mark.parametrize("locale", ["C", "en_US.ISO-8859-1"])
-def test_SE_09_sessions_are_utf_8_whatever_the_locale(tmp_path, locale):
+def test_se_09_sessions_are_utf_8_whatever_the_locale(tmp_path, locale):
     environment = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     strict = ["-X", "warn_default_encoding", "-W", "error::EncodingWarning"]
     command = [sys.executable, *strict, "-c", ELSEWHERE, tmp_path]
@@ -332,7 +332,7 @@ def test_SE_09_sessions_are_utf_8_whatever_the_locale(tmp_path, locale):
     assert "utf" not in done.stdout.lower()
 
 
-def test_SE_09_crlf_lines_and_a_byte_order_mark_load_and_are_appended_to(store, caplog):
+def test_se_09_crlf_lines_and_a_byte_order_mark_load_and_are_appended_to(store, caplog):
     session = store.create()
     offer(session, user("🦊 č 日本"), answer("a"))
     path = path_of(store, session)
@@ -347,7 +347,7 @@ def test_SE_09_crlf_lines_and_a_byte_order_mark_load_and_are_appended_to(store, 
     assert not caplog.records
 
 
-def test_SC_01_and_SC_02_no_key_in_logs_errors_or_reprs_of_a_store(store, caplog, tmp_path):
+def test_sc_01_and_sc_02_no_key_in_logs_errors_or_reprs_of_a_store(store, caplog, tmp_path):
     caplog.set_level(logging.DEBUG)
     config = OpenAIChatConfig(
         model="m", api_key="sk-CANARY-1", base_url="https://u:CANARY@h/v1?key=CANARY", headers={"X-Token": "CANARY-2"}
@@ -379,7 +379,7 @@ def test_SC_01_and_SC_02_no_key_in_logs_errors_or_reprs_of_a_store(store, caplog
     assert not [text for text in seen if "CANARY" in text]
 
 
-def test_SC_03_session_files_hold_the_stamp_and_no_key_and_are_for_their_owner_alone(tmp_path):
+def test_sc_03_session_files_hold_the_stamp_and_no_key_and_are_for_their_owner_alone(tmp_path):
     config = OpenAIChatConfig(model="m", api_key="sk-CANARY-1", base_url="https://u:CANARY@h/v1?key=CANARY")
     store = FileSystemJSONLStore(tmp_path / "deep" / "down" / "sessions")
     before = os.umask(0)
@@ -399,7 +399,7 @@ def test_SC_03_session_files_hold_the_stamp_and_no_key_and_are_for_their_owner_a
     assert stamp == {"api_style": "openai_chat", "base_url": "https://h/v1", "model": "m", "reasoning": "default"}
 
 
-def test_SC_03_a_narrow_umask_does_not_lock_the_owner_out(tmp_path):
+def test_sc_03_a_narrow_umask_does_not_lock_the_owner_out(tmp_path):
     before = os.umask(0o777)
     try:
         store = FileSystemJSONLStore(tmp_path / "sessions")
@@ -412,7 +412,7 @@ def test_SC_03_a_narrow_umask_does_not_lock_the_owner_out(tmp_path):
     assert (path.stat().st_mode & 0o777, store.directory.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def test_SC_03_a_directory_that_is_there_keeps_its_mode(tmp_path):
+def test_sc_03_a_directory_that_is_there_keeps_its_mode(tmp_path):
     tmp_path.chmod(0o750)
     offer(FileSystemJSONLStore(tmp_path).create(), user("u"), answer("a"))
     assert tmp_path.stat().st_mode & 0o777 == 0o750

@@ -76,7 +76,7 @@ def test_match_finds_every_alias_that_speaks_with_the_identity_used_last():
     assert match({}, info) == []
 
 
-def test_DT_02_a_call_without_its_result_loads_as_it_stands_and_the_file_is_left_alone(tmp_path):
+def test_dt_02_a_call_without_its_result_loads_as_it_stands_and_the_file_is_left_alone(tmp_path):
     store = FileSystemJSONLStore(tmp_path, fsync=False)
     session = store.create()
     called = Message(MessageRole.ASSISTANT, [ToolUseBlock("c", "run", "{}")], id=fresh_id(), identity=IDENTITY)
