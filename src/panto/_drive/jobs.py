@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TypeAlias
 
 from panto._core.effects import Job
@@ -95,8 +95,3 @@ def failure(job: Job, error: BaseException) -> Outcome:
 def timed_out(job: Job) -> Outcome:
     """The results of a job that took too long."""
     return (ToolCallResult.error(TIMED_OUT.format(seconds=job.timeout)),) * len(job.calls)
-
-
-async def finish(awaitable: Awaitable[object]) -> object:
-    """A coroutine for anything that can be awaited."""
-    return await awaitable

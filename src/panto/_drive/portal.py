@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
+class Ended(Exception):
+    """What was awaited raised `ended`, which would end the process and so must not go through the loop."""
+
+    def __init__(self, ended: BaseException) -> None:
+        super().__init__()
+        self.ended = ended
+
+
 class Portal:
     """Runs awaitables on a loop of its own, and waits for them in the calling thread."""
 
@@ -23,23 +31,21 @@ class Portal:
         self._thread: threading.Thread | None = None
 
     def submit(self, awaitable: Awaitable[object]) -> Future[object]:
-        """Start `awaitable` on the loop; cancelling the future cancels it."""
+        """Start `awaitable` on the loop; cancelling the future cancels it. `result` tells what it brings."""
         import asyncio
-
-        from .jobs import finish
 
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=_serve, args=(self._loop,), name="panto-portal", daemon=True)
                 self._thread.start()
-            return asyncio.run_coroutine_threadsafe(finish(awaitable), self._loop)
+            return asyncio.run_coroutine_threadsafe(_finish(awaitable), self._loop)
 
     def wait(self, awaitable: Awaitable[object]) -> object:
         """What `awaitable` brings. An interrupt of the waiting thread cancels it."""
         future = self.submit(awaitable)
         try:
-            return future.result()
+            return result(future)
         except BaseException:
             future.cancel()
             raise
@@ -52,6 +58,22 @@ class Portal:
             loop.call_soon_threadsafe(loop.stop)
             if thread is not None and thread is not threading.current_thread():
                 thread.join(5)
+
+
+def result(future: Future[object], timeout: float | None = None) -> object:
+    """What a future of `submit` brings, waited for at most `timeout` seconds. Raises whatever was raised there."""
+    try:
+        return future.result(timeout)
+    except Ended as error:
+        raise error.ended from None
+
+
+async def _finish(awaitable: Awaitable[object]) -> object:
+    """A coroutine for anything that can be awaited."""
+    try:
+        return await awaitable
+    except (KeyboardInterrupt, SystemExit) as error:
+        raise Ended(error) from None
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

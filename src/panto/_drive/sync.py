@@ -36,7 +36,7 @@ from panto._core.effects import (
 
 from . import http, jobs
 from .clock import Clock, current
-from .portal import Portal
+from .portal import Portal, result
 from .world import instant, outgoing, reply_of, transport_failure
 
 T = TypeVar("T")
@@ -178,7 +178,7 @@ class _Batch:
             if inspect.isawaitable(returned):
                 future = self._portal.submit(returned)
                 context.on_cancel(future.cancel)
-                returned = future.result(job.timeout or None)
+                returned = result(future, job.timeout or None)
             results = jobs.results(job, context, returned)
         except TimeoutError as error:
             late = self._clock.monotonic() >= self._timers[at].at
