@@ -49,6 +49,7 @@ from tests.sweep import (
 
 import panto
 from panto._drive import http
+from panto._wire.protocol import HTTPRequest
 from panto.config import Secret
 from panto.testing import ScriptedProvider, call, drop, fail, record, say
 from panto.testing.script import Drop
@@ -479,6 +480,12 @@ def test_a_provider_that_says_a_key_back_says_it_to_nobody(face: Face, style: st
         assert ran.error.message.startswith("no such key: ***;")
         assert ran.error.request_id == "***"
         proven(server.requests[0], style)
+
+
+def test_a_secret_that_is_part_of_another_leaves_no_rest_and_a_short_value_makes_no_holes() -> None:
+    headers = {"a": Secret("sk-CANARY"), "b": Secret(f"Bearer {KEY}"), "x-version": Secret("1")}
+    request = HTTPRequest("http://h/", headers, b"", url())
+    assert request.strike(f"HTTP 1: Bearer {KEY}, {KEY}, {PASSWORD}, {QUERY}") == "HTTP 1: ***, ***, ***, ***"
 
 
 def test_where_nobody_answers_no_canary_is_shown(face: Face, style: str) -> None:

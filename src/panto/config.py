@@ -140,18 +140,6 @@ class Secret:
         """The string itself."""
         return self._reveal()
 
-    def strike(self, text: str) -> str:
-        """`text` without this secret: some providers say the key that they refuse.
-
-        >>> Secret("Bearer sk-1").strike("no such key: sk-1")
-        'no such key: ***'
-        """
-        value = self._reveal()
-        for word in (value, value.rpartition(" ")[2]):
-            if word:
-                text = text.replace(word, "***")
-        return text
-
     def __repr__(self) -> str:
         return "Secret('***')"
 
