@@ -261,8 +261,8 @@ class Timeouts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 class RetryConfig(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """How often and when a failed provider call is tried again. Delays are seconds.
 
-    The delay doubles from `initial_delay` with jitter; a longer one that the provider asks for wins; none is longer
-    than `max_delay`. `mid_stream=False` turns off the retry after part of an answer was shown; `max_retries=0` all.
+    The delay doubles from `initial_delay` with jitter; one that the provider asks for wins; none is longer than
+    `max_delay`. `mid_stream=False` turns off the retry after part of an answer was shown; `max_retries=0` all.
     """
 
     max_retries: int = 4

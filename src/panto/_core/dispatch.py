@@ -14,6 +14,7 @@ import msgspec
 from panto.config import Limits
 from panto.conversation import ResultPartStored, StoredMediaPart, TextPart, ToolResultBlock, ToolUseBlock
 from panto.events import ToolDispatchComplete, ToolDispatchStart, ToolProgress
+from panto.rules.verdicts import arguments_rule
 from panto.tools import (
     Allow,
     ArgumentError,
@@ -31,6 +32,7 @@ from panto.tools import (
 )
 
 from .effects import CallUser, Cancelled, Finished, Job, NextSignal, Plan, Progress, StartTools, StopTools, do
+from .repair import clean_arguments
 
 T = TypeVar("T")
 
@@ -83,8 +85,8 @@ def read_call(block: ToolUseBlock) -> tuple[ToolCall, str | None]:
     """The call, and what is wrong with it if it cannot be run. No text at all, or `null`, means no arguments."""
     text = block.arguments.strip()
     try:
-        value = msgspec.json.decode(text) if text else None
-    except (msgspec.DecodeError, UnicodeEncodeError):
+        value = _parsed(text) if text else None
+    except (ValueError, RecursionError):
         problem = "its arguments are not complete, valid JSON (the reply may have been cut); nothing was run"
         return ToolCall(block.id, block.name, {}), problem
     if value is None:
@@ -92,6 +94,19 @@ def read_call(block: ToolUseBlock) -> tuple[ToolCall, str | None]:
     if not isinstance(value, dict):
         return ToolCall(block.id, block.name, {}), "its arguments must be a JSON object; nothing was run"
     return ToolCall(block.id, block.name, value), None
+
+
+def _parsed(text: str) -> object:
+    """The value of JSON text; lone surrogates, which JSON can escape and UTF-8 cannot carry, are replaced.
+
+    Raises `ValueError` or `RecursionError` for what cannot be read.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except ValueError:
+        if arguments_rule(text) != "surrogates":
+            raise
+        return msgspec.json.decode(clean_arguments(text))
 
 
 def refuse(batch: Batch, why: str) -> Plan[None]:

@@ -161,9 +161,10 @@ def _transport_failure(error: TransportFailure) -> Failure:
 
 
 def _delay(retry: RetryConfig, attempt: int, asked: float | None, jitter: float) -> float:
-    """Doubling from `initial_delay`, half of it by chance; longer if the provider asks so, never over `max_delay`."""
-    own = min(retry.initial_delay * 2.0 ** min(attempt - 1, 60), retry.max_delay) * (0.5 + jitter / 2)
-    return min(max(own, asked or 0.0), retry.max_delay)
+    """What the provider asks for, else doubling from `initial_delay`, half of it by chance; never over `max_delay`."""
+    if asked is not None:
+        return min(asked, retry.max_delay)
+    return min(retry.initial_delay * 2.0 ** min(attempt - 1, 60), retry.max_delay) * (0.5 + jitter / 2)
 
 
 HINTS: dict[ErrorKind, Callable[[str], str]] = {
