@@ -384,13 +384,23 @@ class _Provider(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("max_tokens", "context_window"):
             if (value := getattr(self, name)) is not None:
                 _at_least(name, value, 1)
-        if self.max_tokens is not None and self.context_window is not None and self.max_tokens >= self.context_window:
-            raise ConfigError(
-                f"max_tokens ({self.max_tokens}) leaves no room for a question in the context window "
-                f"({self.context_window}); lower max_tokens"
-            )
+        if self.max_tokens is not None:
+            self._check_room(self.max_tokens)
         if self.foreign_reasoning not in ("drop", "text"):
             raise ConfigError(f"foreign_reasoning is 'drop' or 'text', not {self.foreign_reasoning!r}")
+
+    def _check_room(self, max_tokens: int) -> None:
+        window = self.context_window
+        if window is None:
+            from panto._data.windows import window_of  # few configs say max_tokens
+
+            known = window_of(self.model)
+            window = None if known is None else known.context
+        if window is not None and max_tokens >= window:
+            raise ConfigError(
+                f"max_tokens ({max_tokens}) leaves no room for a question in the context window of {self.model} "
+                f"({window}); lower max_tokens, or give context_window where that is wrong"
+            )
 
     def __repr__(self) -> str:
         default = {f.name: f.default for f in msgspec.structs.fields(self)}

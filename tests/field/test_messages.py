@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def test_em_01_empty_texts_and_empty_answers_are_recorded_and_never_sent_back(
         assert isinstance(stage.run(agent, said).last, panto.TurnComplete)
     assert texts(stage.run(agent, "third")) == "ok"
     all_valid(provider)
-    first, second, third, fourth = provider.requests
+    _, second, third, fourth = provider.requests
     assert roles(second) == ["user"]  # the empty answer is gone, and its neighbours are one
     assert flat(second.messages[0]) == "first\n\nsecond"
     if style == "anthropic_messages":
@@ -87,7 +88,7 @@ def alternating(answer: Step) -> Step:
         if "system" in said[1:]:
             return fail(500, "System message must be at the beginning")
         spoken = [role for role in said if role not in ("system", "tool")]
-        doubled = any(a == b == "user" for a, b in zip(said, said[1:]))
+        doubled = any(a == b == "user" for a, b in pairwise(said))
         if doubled or spoken[0] != "user" or any(flat(m) == "" for m in request.messages if m["role"] == "user"):
             return fail(500, "Conversation roles must alternate user/assistant/user/assistant/...")
         return answer
