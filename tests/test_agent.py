@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import panto
-from panto.testing import call, drop, fail, say, think
+from panto.testing import call, fail, say
 
 from .faces import Face
 from .stage import Stage, results, texts
@@ -301,21 +301,6 @@ def test_a_tool_source_is_asked_at_each_run_and_called_once_for_all_its_calls(st
     assert provider.requests[0].tools == ["s_a", "s_b"]
 
 
-def test_tn_01_names_no_wire_can_carry_are_encoded_there_and_nowhere_else(stage: Stage) -> None:
-    names = ["calendar.create", "admin/tools/list", "a b", "x:y"]
-    for style in ("openai_chat", "anthropic_messages"):
-        agent, provider = stage.agent(
-            [lambda request: call(request.tools[0]) + call(request.tools[3]), say("ok")],
-            *[stage.tool(name, echo) for name in names],
-            style=style,
-        )
-        ran = stage.run(agent)
-        assert [e.call.name for e in ran.of(panto.ToolDispatchStart)] == ["calendar.create", "x:y"]
-        assert [c.name for m in agent.conversation.messages for c in m.tool_calls] == ["calendar.create", "x:y"]
-        assert [e.name for e in ran.of(panto.ToolDetails)] == ["calendar.create", "x:y"]
-        assert all(name.replace("_", "").replace("-", "").isalnum() for name in provider.requests[0].tools)
-
-
 def test_tn_04_the_same_name_twice_is_an_error_at_registration(face: Face) -> None:
     stage = Stage(face, "memory")
     agent, _ = stage.agent([], stage.tool("search", echo))
@@ -474,28 +459,6 @@ def test_a_stream_that_was_dropped_warns_and_the_next_use_of_its_agent_settles_t
         assert session.load() == agent.conversation
 
 
-def test_dt_01_an_interrupt_during_a_tool_leaves_a_result_for_every_call(stage: Stage) -> None:
-    release = threading.Event()
-
-    def wait(arguments: dict[str, Any]) -> str:
-        release.wait(5)
-        return "late"
-
-    tools = [
-        stage.tool("echo", echo),
-        panto.Tool("wait", "waits", {"type": "object", "properties": {}}, wait),
-    ]
-    agent, _ = stage.agent([call("echo", x=1) + call("wait"), say("ok")], *tools)
-    stage.run(agent, stop=lambda event: isinstance(event, panto.ToolDispatchComplete))
-    release.set()
-    done, cut = results(agent.conversation)
-    assert (done.text, done.is_error) == ("echo 1", False)
-    assert cut.is_error
-    assert "interrupted by the user" in cut.text
-    assert agent.conversation.problems() == []
-    assert texts(stage.run(agent, "go on")) == "ok"
-
-
 # ---- failures
 
 
@@ -511,133 +474,11 @@ def test_after_a_failed_turn_the_question_stays_and_nothing_of_the_answer_does(s
     assert texts(stage.run(agent, None)) == "ok"
 
 
-def test_ry_01_an_exhausted_quota_is_told_after_one_request(stage: Stage) -> None:
-    for step in (fail(429, "no credit", type="insufficient_quota", code="insufficient_quota"), fail(402, "pay first")):
-        agent, provider = stage.agent([step])
-        ran = stage.run(agent)
-        assert isinstance(ran.error, panto.ProviderError)
-        assert ran.error.kind is panto.ErrorKind.BILLING
-        assert ("no credit" in str(ran.error)) or ("pay first" in str(ran.error))
-        assert len(provider.requests) == 1
-
-
-def test_ry_03_an_overload_is_retried_as_a_status_and_inside_the_stream(stage: Stage) -> None:
-    busy = fail(529, "busy", type="overloaded_error")
-    for style in ("openai_chat", "anthropic_messages"):
-        agent, provider = stage.agent([busy, busy, say("ok")], style=style)
-        ran = stage.run(agent)
-        assert texts(ran) == "ok"
-        assert [e.info.attempt for e in ran.of(panto.ProviderRetry)] == [1, 2]
-        assert not any(e.info.voided for e in ran.of(panto.ProviderRetry))
-        agent, provider = stage.agent([say() + busy, say("ok")], style=style)
-        assert texts(stage.run(agent)) == "ok"
-        agent, provider = stage.agent([busy] * 5, style=style)
-        ran = stage.run(agent)
-        assert isinstance(ran.error, panto.ProviderError)
-        assert ran.error.kind is panto.ErrorKind.OVERLOADED
-        assert "busy" in str(ran.error)
-        assert len(provider.requests) == 5
-
-
-def test_ry_04_a_failure_after_text_was_shown_voids_it_and_the_history_holds_one_answer(stage: Stage) -> None:
-    for style in ("openai_chat", "anthropic_messages"):
-        for failure in (drop("reset"), fail(529, "busy", type="overloaded_error")):
-            agent, _ = stage.agent([say("The answer is") + failure, say("The answer is 4")], style=style)
-            ran = stage.run(agent)
-            [retry] = ran.of(panto.ProviderRetry)
-            assert retry.info.voided
-            after = ran.events[ran.events.index(retry) :]
-            assert [e.index for e in after if isinstance(e, panto.BlockStart)] == [0]
-            assert [m.text for m in agent.conversation.messages] == ["go", "The answer is 4"]
-        agent, _ = stage.agent(
-            [say("The answer", cut_after=1)], style=style, retry=panto.RetryConfig(initial_delay=0, mid_stream=False)
-        )
-        assert isinstance(stage.run(agent).error, panto.ProviderError)
-
-
-def test_ry_05_a_peer_that_closes_in_mid_body_is_retried_on_a_fresh_connection(stage: Stage) -> None:
-    agent, provider = stage.agent([say("a", "b", cut_after=1), drop("reset"), say("ok")])
-    ran = stage.run(agent)
-    assert texts(ran).endswith("ok")
-    assert len(provider.requests) == 3
-
-
-def test_ry_07_a_deterministic_refusal_is_one_request_and_tells_status_words_and_request_id(stage: Stage) -> None:
-    for status in (400, 401, 403, 404, 413, 422):
-        agent, provider = stage.agent([fail(status, "bad thing", headers={"x-request-id": "req-7"})])
-        ran = stage.run(agent)
-        assert isinstance(ran.error, panto.ProviderError)
-        assert len(provider.requests) == 1
-        for word in (str(status), "bad thing", "req-7"):
-            assert word in str(ran.error)
-        assert not ran.error.retryable
-
-
 def test_cf_02_a_404_prints_the_url_that_was_called_without_secrets(stage: Stage) -> None:
     agent, _ = stage.agent([fail(404, "not here")])
     ran = stage.run(agent)
     assert "/v1/chat/completions" in str(ran.error)
     assert "base_url" in str(ran.error)
-
-
-def test_ov_01_an_overflow_is_its_own_error(stage: Stage) -> None:
-    for style, words in (
-        ("anthropic_messages", "prompt is too long: 210400 tokens > 200000 maximum"),
-        ("openai_chat", "This model's maximum context length is 65536 tokens. However, you requested 70000 tokens"),
-    ):
-        agent, provider = stage.agent([fail(400, words)], style=style)
-        ran = stage.run(agent)
-        assert isinstance(ran.error, panto.ContextOverflowError)
-        assert words in str(ran.error)
-        assert len(provider.requests) == 1
-
-
-def test_ov_02_throttling_is_not_taken_for_an_overflow(stage: Stage) -> None:
-    agent, provider = stage.agent([fail(429, "Too many tokens, please wait before trying again."), say("ok")])
-    ran = stage.run(agent)
-    assert texts(ran) == "ok"
-    assert ran.of(panto.ProviderRetry)[0].info.kind is panto.ErrorKind.RATE_LIMIT
-    assert len(provider.requests) == 2
-
-
-# ---- reasoning
-
-
-def test_rt_01_and_rt_03_signed_thinking_goes_back_first_and_unchanged(stage: Stage) -> None:
-    script = think(redacted="ZZ") + think("Hm", ", so.", signature="c2ln") + think(redacted="YY") + call("echo", x=1)
-    agent, provider = stage.agent(
-        [script, say("ok")],
-        stage.tool("echo", echo),
-        style="anthropic_messages",
-    )
-    stage.run(agent)
-    sent = provider.requests[1].messages[1]["content"]
-    assert sent[:3] == [  # type: ignore[index]
-        {"type": "redacted_thinking", "data": "ZZ"},
-        {"type": "thinking", "thinking": "Hm, so.", "signature": "c2ln"},
-        {"type": "redacted_thinking", "data": "YY"},
-    ]
-    assert sent[3]["type"] == "tool_use"  # type: ignore[index,call-overload]
-
-
-def test_rt_02_thinking_cut_before_its_signature_is_not_sent_again(stage: Stage) -> None:
-    agent, provider = stage.agent(
-        [think("Hm", signature=None) + say("so", cut_after=1), say("ok")], style="anthropic_messages"
-    )
-    stage.run(agent, stop=lambda e: isinstance(e, panto.ContentDelta) and e.type is TEXT)
-    assert texts(stage.run(agent, "go on")) == "ok"
-    assert "thinking" not in str(provider.requests[1].messages)
-
-
-def test_rt_06_signed_blocks_stay_home_when_only_the_base_url_changes(stage: Stage) -> None:
-    agent, provider = stage.agent([think("Hm", signature="c2ln") + say("one"), say("two")], style="anthropic_messages")
-    stage.run(agent)
-    same = agent._engine.config.provider
-    other = panto.AnthropicMessagesConfig(model=same.model, api_key="k", base_url=same.base_url + "/other")
-    agent.set_config(panto.Config(provider=other))
-    stage.run(agent)
-    assert "c2ln" not in str(provider.requests[1].messages)
-    assert "one" in str(provider.requests[1].messages)
 
 
 # ---- stores

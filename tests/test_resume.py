@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -79,39 +78,6 @@ def test_a_session_cut_at_any_byte_resumes_with_every_whole_record_and_the_next_
         assert again == agent.conversation
         assert [m["role"] for m in provider.requests[0].messages][-1] == "user"
         assert [p for p in again.problems() if p.rule != "missing_result"] == []  # type: ignore[union-attr]
-
-
-def test_dt_02_a_session_that_ends_with_a_call_says_that_its_outcome_is_unknown(face: Face, tmp_path: Path) -> None:
-    stage, store = Stage(face, "memory"), store_in(tmp_path)
-    two_rounds(stage, store)
-    file = the_file(tmp_path)
-    lines = file.read_bytes().splitlines(keepends=True)
-    cut = b"".join(lines[:-2])  # ends with the second call
-    for style in ("openai_chat", "anthropic_messages"):
-        file.write_bytes(cut)
-        session = store_in(tmp_path).latest()
-        agent, provider = stage.agent([say("on")], stage.tool("echo", echo), session=session, style=style)
-        stage.run(agent, "go on")
-        sent = str(provider.requests[0].messages)
-        assert "unknown" in sent
-        assert "did not run" not in sent
-        roles = [m["role"] for m in provider.requests[0].messages if m["role"] not in ("system", "tool")]
-        assert all(a != b for a, b in itertools.pairwise(roles)) or style == "openai_chat"  # DT-03
-        assert file.read_bytes().startswith(cut)  # append-only: the repair is in the view
-
-
-def test_se_08_nothing_is_on_disk_before_the_first_answer_and_the_question_goes_with_it(
-    face: Face, tmp_path: Path
-) -> None:
-    stage, store = Stage(face, "memory"), store_in(tmp_path)
-    agent, _ = stage.agent([fail(400, "no"), say("yes")], session=store.create())
-    assert stage.run(agent, "lost?").error is not None
-    assert store_in(tmp_path).list() == []
-    assert store_in(tmp_path).latest() is None
-    stage.run(agent, "again?")
-    [info] = store_in(tmp_path).list()
-    assert info.message_count == 3
-    assert [m.text for m in store_in(tmp_path).load(info.id).messages] == ["lost?", "again?", "yes"]  # type: ignore[union-attr]
 
 
 def test_a_trailing_question_is_not_resent_by_itself(face: Face, tmp_path: Path) -> None:

@@ -213,15 +213,19 @@ def test_ry_04_a_tool_whose_message_failed_is_run_once_by_the_attempt_that_count
 
 @both_wires
 @pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("limit", [0, 1])
+@pytest.mark.parametrize(
+    ("retry", "limit"),
+    [
+        (panto.RetryConfig(max_retries=0), 0),
+        (panto.RetryConfig(max_retries=1, initial_delay=0), 1),
+        (panto.RetryConfig(mid_stream=False), 0),
+    ],
+    ids=["off", "used up", "off in mid-stream"],
+)
 def test_ry_04_with_no_retry_left_the_error_carries_the_partial_message_and_the_history_none_of_it(
-    stage: Stage, style: str, failure: str, limit: int
+    stage: Stage, style: str, failure: str, retry: panto.RetryConfig, limit: int
 ) -> None:
-    agent, provider = stage.agent(
-        [say("The answer is") + FAILURES[failure]] * (limit + 1),
-        style=style,
-        retry=panto.RetryConfig(max_retries=limit, initial_delay=0),
-    )
+    agent, provider = stage.agent([say("The answer is") + FAILURES[failure]] * (limit + 1), style=style, retry=retry)
     ran = stage.run(agent)
     assert isinstance(ran.error, panto.ProviderError)
     assert isinstance(ran.error.partial, panto.Message)
