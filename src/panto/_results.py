@@ -87,21 +87,22 @@ class ToolCallResult(msgspec.Struct, frozen=True):
 def as_result(value: object) -> ToolCallResult:
     """The result that a tool's return value makes.
 
-    A `ToolCallResult` is taken as it is; parts, alone or in a sequence (also mixed with strings), become its parts; a
-    string is text as it is. `None` is `(no output)`. Numbers, lists, dicts, dataclasses, Structs, pydantic models and
-    whatever else msgspec knows become JSON; any other object its `str()`. Bytes are text if they are UTF-8, else an
-    error that says how media are returned; an exception that was returned and not raised is an error too.
+    A `ToolCallResult` is taken as it is, if its parts are what they should be; parts, alone or in a sequence (also
+    mixed with strings), become its parts; a string is text as it is. `None` is `(no output)`. Numbers, lists, dicts,
+    dataclasses, Structs, pydantic models and whatever else msgspec knows become JSON; any other object its `str()`.
+    Bytes are text if they are UTF-8, else an error that says how media are returned; an exception that was returned and
+    not raised is an error too.
 
     >>> as_result({"degrees": 21.5}).text
     '{"degrees":21.5}'
     """
     match value:
         case ToolCallResult():
-            return value
+            return _sound(value)
         case TextPart() | MediaPart():
-            return ToolCallResult((value,))
+            return _sound(ToolCallResult((value,)))
         case ResultParts():
-            return ToolCallResult(value.items)
+            return _sound(ToolCallResult(value.items))
         case None:
             return _text(NO_OUTPUT)
         case enum.Enum():
@@ -113,9 +114,32 @@ def as_result(value: object) -> ToolCallResult:
         case BaseException():
             return ToolCallResult.error(f"{type(value).__name__}: {value}")
         case list() | tuple():
-            return ToolCallResult(parts) if (parts := _parts(value)) else _text(_json_text(value))
+            return _sound(ToolCallResult(parts)) if (parts := _parts(value)) else _text(_json_text(value))
         case _:
             return _text(_json_text(value))
+
+
+def _sound(result: ToolCallResult) -> ToolCallResult:
+    """The same result where its parts are parts; types are promises, and a history must hold whatever comes."""
+    given: object = result.parts
+    if isinstance(given, list | tuple | ResultParts) and all(map(_is_part, given)):
+        return result
+    if isinstance(given, str):
+        return ToolCallResult((TextPart(given),), result.is_error, result.details)
+    if isinstance(given, list | tuple | ResultParts) and (parts := _parts(given)) and all(map(_is_part, parts)):
+        return ToolCallResult(parts, result.is_error, result.details)
+    if isinstance(given, list | tuple) and all(isinstance(part, str) for part in given):
+        return ToolCallResult(tuple(TextPart(part) for part in given), result.is_error, result.details)
+    return ToolCallResult.error("The tool returned a result whose parts are neither text nor media.")
+
+
+def _is_part(part: object) -> bool:
+    text: object = part.text if isinstance(part, TextPart) else None
+    if isinstance(part, MediaPart):
+        media_type: object = part.media_type
+        data: object = part.data
+        return isinstance(media_type, str) and isinstance(data, bytes)
+    return isinstance(text, str)
 
 
 def _text(text: str) -> ToolCallResult:

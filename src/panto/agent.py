@@ -5,6 +5,8 @@ Law: nothing is decided here. The engine has the state, the core the loop, the d
 
 from __future__ import annotations
 
+import inspect
+import threading
 import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -15,7 +17,7 @@ from ._core.state import StateCell
 from ._drive import http, sync
 from ._drive.clock import clock_of
 from ._drive.face import Face
-from ._drive.lifecycle import Lifecycle
+from ._drive.lifecycle import Lifecycle, being_read
 from ._drive.portal import Portal
 from .config import Config
 from .conversation import Conversation, SystemMode, UserMessage
@@ -43,30 +45,52 @@ class Stream(Lifecycle):
     """
 
     _driver: sync.Driver
+    _reader: int | None = None
+    _ended: threading.Event | None = None
 
     def next(self) -> Event | None:
         """The next event; `None` when there are no more.
 
-        Raises `StateError` when another stream of the agent is open.
+        Raises `StateError` when another stream of the agent is open, or another thread waits for the event.
         """
         plan = self._plan
         if plan is None:
             return None
+        if self._reader is not None:
+            raise being_read()
+        if not self._begun:
+            self._begin()
         try:
-            if not self._begun:
-                self._begin()
-                self._settle_orphan()
             step = plan.send(None)
+            return self._wait(plan, step) if isinstance(step, Effect) else step
+        except (StopIteration, sync.Closed):
+            self._over()
+            return None
+        except BaseException as error:
+            self._fail(plan, error)
+            raise
+
+    def _wait(self, plan: Plan[None], step: Effect[object] | Event) -> Event:
+        """Perform effects until there is an event."""
+        self._reader = threading.get_ident()
+        try:
             while isinstance(step, Effect):
                 step = resume(plan, sync.answer(plan, self._driver, step))
             return step
-        except StopIteration:
-            self._over()
-            return None
-        except BaseException:
-            self._over()
-            self._driver.abort()
-            raise
+        finally:
+            self._reader = None
+            if self._ended is not None:
+                self._ended.set()
+
+    def _fail(self, plan: Plan[None], error: BaseException) -> None:
+        """The plan ended with an exception, or an interrupt came in our own code: leave all in order."""
+        self._over()
+        if not isinstance(error, Exception):
+            if inspect.getgeneratorstate(plan) != inspect.GEN_CLOSED:
+                sync.close_quietly(plan, self._driver)
+            elif self._engine.behind:
+                sync.drive(loop.settle(self._engine), self._driver)
+        self._driver.abort()
 
     def __iter__(self) -> Self:
         self._check_unread()
@@ -79,7 +103,16 @@ class Stream(Lifecycle):
         return event
 
     def close(self) -> None:
-        """End the run now: close the connection, stop the tools, keep what was shown. Closing twice is fine."""
+        """End the run now: close the connection, stop the tools, keep what was shown. Closing twice is fine.
+
+        From another thread it ends the wait of the one that reads, whose `next` then gives `None`; a connection that
+        is just being made is waited for.
+        """
+        if self._reader not in (None, threading.get_ident()):
+            self._ended = threading.Event()
+            self._driver.interrupt()
+            self._ended.wait()
+            return
         plan, self._plan = self._plan, None
         try:
             if plan is not None and self._begun:
@@ -93,10 +126,6 @@ class Stream(Lifecycle):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
-
-    def _settle_orphan(self) -> None:
-        if (orphan := self._guard.take_orphan()) is not None:
-            sync.close(orphan, self._driver)
 
 
 class Agent(Face):
@@ -147,7 +176,7 @@ class Agent(Face):
         said = self._engine.said(message)
         cell = StateCell()
         plan = self._engine.watched(loop.run(self._engine, said, cell), "run", said=said)
-        return Stream(self._engine, self._guard, plan, cell, self._driver())
+        return Stream(self, self._engine, self._guard, plan, cell, self._driver())
 
     # ---- the conversation
 
@@ -168,8 +197,8 @@ class Agent(Face):
         try:
             if isinstance(stream := self._guard.stream, Stream):
                 stream.close()
-            if (orphan := self._guard.take_orphan()) is not None:
-                sync.close(orphan, self._driver())
+            if self._engine.behind:
+                sync.drive(loop.settle(self._engine), self._driver())
         finally:
             self._guard.closed = True
             self._portal.close()
@@ -192,9 +221,6 @@ class Agent(Face):
     def _call(self, what: str, plan: Plan[T]) -> T:
         self._guard.begin_call(what)
         try:
-            driver = self._driver()
-            if (orphan := self._guard.take_orphan()) is not None:
-                sync.close(orphan, driver)
-            return sync.drive(plan, driver)
+            return sync.drive(plan, self._driver())
         finally:
             self._guard.end_call()

@@ -5,6 +5,8 @@ Law: nothing is decided here. The engine has the state, the core the loop, the d
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,7 +16,7 @@ from ._core.state import StateCell
 from ._drive import aio, http
 from ._drive.clock import clock_of
 from ._drive.face import Face
-from ._drive.lifecycle import Lifecycle
+from ._drive.lifecycle import Lifecycle, being_read
 from .config import Config
 from .conversation import Conversation, SystemMode, UserMessage
 from .errors import StateError
@@ -37,9 +39,11 @@ class AsyncStream(Lifecycle):
     """
 
     _driver: aio.Driver
+    _reader: asyncio.Task[object] | None = None
+    _ended: asyncio.Event | None = None
 
     async def next(self) -> Event | None:
-        """The next event; `None` when there are no more."""
+        """The next event; `None` when there are no more. Raises `StateError` while another task waits for it."""
         try:
             return await self.__anext__()
         except StopAsyncIteration:
@@ -53,24 +57,64 @@ class AsyncStream(Lifecycle):
         plan = self._plan
         if plan is None:
             raise StopAsyncIteration
+        if self._reader is not None:
+            raise being_read()
+        if not self._begun:
+            self._begin()
         try:
-            if not self._begun:
-                self._begin()
-                await self._settle_orphan()
             step = plan.send(None)
-            while isinstance(step, Effect):
-                step = resume(plan, await aio.answer(plan, self._driver, step))
-            return step
+            return await self._wait(plan, step) if isinstance(step, Effect) else step
         except StopIteration:
             self._over()
             raise StopAsyncIteration from None
-        except BaseException:
-            self._over()
-            self._driver.abort()
+        except BaseException as error:
+            await self._fail(plan, error)
             raise
 
+    async def _wait(self, plan: Plan[None], step: Effect[object] | Event) -> Event:
+        """Perform effects until there is an event."""
+        self._reader = reader = asyncio.current_task()
+        try:
+            while isinstance(step, Effect):
+                reply = await aio.answer(plan, self._driver, step)
+                try:
+                    step = resume(plan, reply)
+                except StopIteration:
+                    self._over()
+                    raise StopAsyncIteration from None
+            return step
+        except asyncio.CancelledError:
+            # Another task closed the stream: for its reader that is the end, unless it was cancelled as well.
+            if self._ended is None or reader is None or reader.uncancel() > 0:
+                raise
+            self._over()
+            raise StopAsyncIteration from None
+        finally:
+            self._reader = None
+            if self._ended is not None:
+                self._ended.set()
+
+    async def _fail(self, plan: Plan[None], error: BaseException) -> None:
+        """The plan ended with an exception, or an interrupt came in our own code: leave all in order."""
+        self._over()
+        if not isinstance(error, (Exception, StopAsyncIteration)):
+            if inspect.getgeneratorstate(plan) != inspect.GEN_CLOSED:
+                await aio.close_quietly(plan, self._driver)
+            elif self._engine.behind:
+                await aio.drive(loop.settle(self._engine), self._driver)
+        self._driver.abort()
+
     async def close(self) -> None:
-        """End the run now: close the connection, stop the tools, keep what was shown. Closing twice is fine."""
+        """End the run now: close the connection, stop the tools, keep what was shown. Closing twice is fine.
+
+        From another task it ends the wait of the one that reads, for which the stream is then over.
+        """
+        reader = self._reader
+        if reader is not None and reader is not asyncio.current_task():
+            self._ended = asyncio.Event()
+            reader.cancel()
+            await self._ended.wait()
+            return
         plan, self._plan = self._plan, None
         try:
             if plan is not None and self._begun:
@@ -86,10 +130,6 @@ class AsyncStream(Lifecycle):
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
         await self.close()
-
-    async def _settle_orphan(self) -> None:
-        if (orphan := self._guard.take_orphan()) is not None:
-            await aio.close_shielded(orphan, self._driver)
 
 
 class AsyncAgent(Face):
@@ -112,6 +152,7 @@ class AsyncAgent(Face):
         self._own = None if transport is None else http.as_async_transport(transport)
         self._clock = clock_of(self._own)
         self._held: http.AsyncTransport | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # ---- runs
 
@@ -121,7 +162,7 @@ class AsyncAgent(Face):
         said = self._engine.said(message)
         cell = StateCell()
         plan = self._engine.watched(loop.run(self._engine, said, cell), "run", said=said)
-        return AsyncStream(self._engine, self._guard, plan, cell, self._driver())
+        return AsyncStream(self, self._engine, self._guard, plan, cell, self._driver())
 
     # ---- the conversation
 
@@ -142,8 +183,8 @@ class AsyncAgent(Face):
         try:
             if isinstance(stream := self._guard.stream, AsyncStream):
                 await stream.close()
-            if (orphan := self._guard.take_orphan()) is not None:
-                await aio.close_shielded(orphan, self._driver())
+            if self._engine.behind:
+                await aio.drive(loop.settle(self._engine), self._driver())
         finally:
             self._guard.closed = True
             held, self._held = self._held, None
@@ -164,8 +205,9 @@ class AsyncAgent(Face):
     def _transport(self) -> http.AsyncTransport:
         if self._own is not None:
             return self._own
-        if self._held is None:
-            self._held = http.acquire_async()
+        if self._held is None or self._loop is not asyncio.get_running_loop():
+            # An agent that goes on in another event loop needs that one's connections; those of an ended loop are gone.
+            self._held, self._loop = http.acquire_async(), asyncio.get_running_loop()
         return self._held
 
     def _driver(self) -> aio.Driver:
@@ -178,9 +220,6 @@ class AsyncAgent(Face):
     async def _call(self, what: str, plan: Plan[T]) -> T:
         self._guard.begin_call(what)
         try:
-            driver = self._driver()
-            if (orphan := self._guard.take_orphan()) is not None:
-                await aio.close_shielded(orphan, driver)
-            return await aio.drive(plan, driver)
+            return await aio.drive(plan, self._driver())
         finally:
             self._guard.end_call()

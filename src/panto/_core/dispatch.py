@@ -28,6 +28,7 @@ from panto.tools import (
     ToolCall,
     ToolCallResult,
     ToolSource,
+    as_result,
     limit_result,
 )
 
@@ -228,8 +229,13 @@ def _run(batch: Batch, group: Sequence[tuple[int, ToolCall]], with_: Dispatcher)
                     batch.results[at] = limit_result(result, with_.limits.max_tool_result_bytes)
                     if with_.hooks.after_tool_call is not None:
                         changed: object = yield from do(CallUser(with_.hooks.after_tool_call, (call, result)))
-                        if isinstance(changed, ToolCallResult):
-                            batch.results[at] = limit_result(changed, with_.limits.max_tool_result_bytes)
+                        if changed is not None and not isinstance(changed, ToolCallResult):
+                            kind = type(changed).__name__
+                            raise TypeError(
+                                f"after_tool_call returns a ToolCallResult, or None to change nothing, not {kind}"
+                            )
+                        if changed is not None:
+                            batch.results[at] = limit_result(as_result(changed), with_.limits.max_tool_result_bytes)
                     yield ToolDispatchComplete(call, batch.results[at])
 
 

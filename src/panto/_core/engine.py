@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from panto._wire.names import NameTable
-from panto.config import AnthropicMessagesConfig, Config, OpenAIChatConfig, ProviderConfig, Secret
+from panto.config import AnthropicMessagesConfig, Config, OpenAIChatConfig, ProviderConfig, Secret, StopReason
 from panto.conversation import Conversation, Message, MessageRole, SystemMode, UserMessage, system_message, user_message
 from panto.errors import ConfigError, SessionError, SessionNotFound, StateError, ToolNameError
 from panto.session import PersistentMessage, Session, SessionStore
@@ -21,6 +21,7 @@ from panto.usage import ContextUsage
 from .context import context_usage
 from .dispatch import Batch, Dispatcher
 from .effects import Append, CallUser, NewId, Plan, do
+from .turn import Call, Live
 from .view import View
 
 if TYPE_CHECKING:
@@ -47,13 +48,20 @@ class Watch(Protocol):
 
 
 class Engine:
-    """The state behind an agent. `watch` is a recorder's, while there is one."""
+    """The state behind an agent.
+
+    call: the provider call that is under way. batch: the tool calls that wait for their results.
+    behind: whether a run ended without a chance to store what it left.
+    watch: a recorder's, while there is one.
+    """
 
     def __init__(self, config: Config, session: Session, conversation: Conversation | None, hooks: Hooks) -> None:
         if not isinstance(config, Config):
             raise ConfigError(f"config is a panto.Config, not {type(config).__name__}")
         if not isinstance(session, Session):
             raise ConfigError("session is a panto.Session: take one from store.create(), resolve() or latest()")
+        if not isinstance(hooks, Hooks):
+            raise ConfigError(f"hooks is a panto.Hooks, not {type(hooks).__name__}")
         self.config: Config = config
         self.session: Session = session
         self.hooks: Hooks = hooks
@@ -63,6 +71,8 @@ class Engine:
         self._pending: list[PersistentMessage] = []
         self._unoffered: list[tuple[Message, Sequence[ToolDecl]]] = []
         self.batch: Batch | None = None
+        self.call: Call | None = None
+        self.behind: bool = False
         self._batch_offer: Sequence[ToolDecl] = ()
         self._offer: Offer | None = None
         self.watch: Watch | None = None
@@ -122,9 +132,18 @@ class Engine:
 
     def close_batch(self) -> None:
         """Let the results of the waiting calls join; a call that has none was interrupted. No call is ever left."""
-        if self.batch is not None:
-            results, self.batch = self.batch.stored(), None
-            self.join(Message(MessageRole.USER, list(results)), self._batch_offer)
+        batch, self.batch = self.batch, None
+        if batch is not None:
+            self.join(Message(MessageRole.USER, list(batch.stored())), self._batch_offer)
+
+    def interrupt(self) -> None:
+        """Leave a valid history at once, wherever the run stands: keep what was shown, give every call a result."""
+        call, self.call = self.call, None
+        if call is not None and (shown := call.live.partial()):
+            kept = Message(MessageRole.ASSISTANT, shown, identity=call.identity, stop_reason=StopReason.ABORTED)
+            self.join(kept, self._offer.decls if self._offer is not None else ())
+        self.close_batch()
+        self.behind = True
 
     def flush(self) -> Plan[None]:
         """Offer the store whatever it does not have yet.
@@ -138,6 +157,7 @@ class Engine:
             try:
                 if self.hooks.before_append is not None:
                     yield from do(CallUser(self.hooks.before_append, (message, self.conversation)))
+                    _check_metadata(message)
             finally:
                 del self._unoffered[0]
                 self._pending.append(self._record(message, offer))
@@ -145,6 +165,7 @@ class Engine:
             records = tuple(self._pending)
             yield from do(Append(self.session, records))
             del self._pending[: len(records)]
+        self.behind = False
 
     def _record(self, message: Message, offer: Sequence[ToolDecl]) -> PersistentMessage:
         identity = message.identity
@@ -215,7 +236,17 @@ class Engine:
             if isinstance(runner, Tool):
                 offered: Sequence[ToolDecl] = [runner.decl]
             else:
-                offered = _decls((yield from do(CallUser(runner.decls, blocking=True))), runner)
+                try:
+                    told: object = yield from do(CallUser(runner.decls, blocking=True))
+                except Exception as error:  # one source that is down takes no other tool with it
+                    logger.warning(
+                        "the tools of %s are left out of this run: %s: %s",
+                        type(runner).__name__,
+                        type(error).__name__,
+                        error,
+                    )
+                    continue
+                offered = _decls(told, runner)
             for decl in offered:
                 schema = normal_schema(decl.schema)
                 if schema is None:
@@ -240,20 +271,38 @@ class Engine:
 
     # ---- the provider
 
-    def request(self, offer: Offer, *, first: bool) -> Plan[tuple[Wire, HTTPRequest]]:
-        """The request that the conversation makes now."""
+    def provider_call(self, offer: Offer, *, first: bool) -> Call:
+        """The call that the conversation makes now."""
         provider = self.config.provider
         if self._wire is None or self._wire[0] is not provider or self._wire[1] is not offer:
             made = wire_for(provider, offer.names)
             self._wire = (provider, offer, made, View(made.target))
         _, _, wire, view = self._wire
-        key = provider.api_key
-        if key is not None and not isinstance(key, Secret):
-            assert callable(key)
-            told: object = yield from do(CallUser(key, secret=True, blocking=True))
-            key = told if isinstance(told, Secret) else None
-        viewed = view.update(self.conversation.messages)
-        return wire, wire.request(viewed.system, offer.decls, viewed.items, first=first, key=key)
+
+        def request() -> Plan[HTTPRequest]:
+            key = yield from _key(provider)
+            viewed = view.update(self.conversation.messages)
+            return wire.request(viewed.system, offer.decls, viewed.items, first=first, key=key)
+
+        return Call(wire, provider.wire_identity(), request, provider.timeouts, self.config.retry, Live())
+
+
+def _key(provider: ProviderConfig) -> Plan[Secret | None]:
+    """The key, asked for anew where it is a callable."""
+    key = provider.api_key
+    if key is None or isinstance(key, Secret):
+        return key
+    assert callable(key)
+    told: object = yield from do(CallUser(key, secret=True, blocking=True))
+    return told if isinstance(told, Secret) else None
+
+
+def _check_metadata(message: Message) -> None:
+    """A bag that is no text could never be stored; it is taken off, and the hook told."""
+    metadata: object = message.metadata
+    if metadata is not None and not isinstance(metadata, str):
+        message.metadata = None
+        raise ConfigError(f"before_append set metadata to a {type(metadata).__name__}; it is a str (of JSON) or None")
 
 
 def in_memory(store: SessionStore) -> bool:

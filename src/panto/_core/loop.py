@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from panto._wire.protocol import Answer
-from panto.config import StopReason
+from panto.config import StopReason, WireIdentity
 from panto.conversation import Message, MessageRole
 from panto.errors import ConfigError, StoreError
 from panto.events import MessageComplete, TurnComplete
@@ -19,7 +19,7 @@ from .dispatch import CUT, NOT_STORED, dispatch, refuse
 from .effects import Cancelled, Plan
 from .engine import Engine, Offer, logger
 from .state import State, StateCell
-from .turn import Call, Interrupted, provider_call
+from .turn import provider_call
 
 NOT_WHOLE = (StopReason.LENGTH, StopReason.CONTENT_FILTER, StopReason.REFUSAL)
 """An answer that ended so is not whole: none of its calls is run, and the turn ends."""
@@ -45,17 +45,20 @@ def run(engine: Engine, said: Message | None, cell: StateCell) -> Plan[None]:
                 # The answer matters more: the question is offered again together with it.
                 logger.warning("the question could not be stored yet: %s", error)
         reason, detail = yield from _turns(engine, offer, cell, usages)
-    except (Cancelled, Interrupted):
-        yield from _settle(engine)
+    except Cancelled:
+        engine.interrupt()
+        yield from settle(engine)
         cell.move(State.ABORTED)
         yield TurnComplete(StopReason.ABORTED, Usage.total(usages))
-    except GeneratorExit:
-        engine.close_batch()
-        cell.move(State.ABORTED)
-        raise
-    except BaseException:
+    except Exception:
+        engine.call = None
         engine.close_batch()
         cell.move(State.FAILED)
+        raise
+    except BaseException:
+        # Dropped, or interrupted in our own code: nothing may be asked of the world here. The next to come stores it.
+        engine.interrupt()
+        cell.move(State.ABORTED)
         raise
     else:
         cell.move(State.DONE)
@@ -65,13 +68,12 @@ def run(engine: Engine, said: Message | None, cell: StateCell) -> Plan[None]:
             pass  # all was done already
 
 
-def _settle(engine: Engine) -> Plan[None]:
-    """Leave a valid, stored history. A store that fails now is told in the log, and is offered all of it again."""
-    engine.close_batch()
+def settle(engine: Engine) -> Plan[None]:
+    """Store what an ended run left. Who fails now is told of in the log, and is offered all of it again."""
     try:
         yield from engine.flush()
-    except StoreError as error:
-        logger.warning("the end of a closed run could not be stored yet: %s", error)
+    except Exception as error:  # the caller's own hook, too: nobody is there any more to raise to
+        logger.warning("the end of a closed run could not be stored yet: %s: %s", type(error).__name__, error)
 
 
 def _turns(
@@ -80,18 +82,13 @@ def _turns(
     """Call after call, until one needs nothing more; why it ended, and which limit did it."""
     limit = engine.config.limits.max_calls
     for made in range(limit):
-        wire, request = yield from engine.request(offer, first=made == 0)
-        call = Call(wire, request, engine.config.provider.timeouts, engine.config.retry)
-        try:
-            answer = yield from provider_call(call, cell)
-        except Interrupted as interrupted:
-            if interrupted.content:
-                kept = Answer(interrupted.content, None, StopReason.ABORTED, None)
-                engine.join(_message(engine, kept), offer.decls)
-            raise
+        engine.call = call = engine.provider_call(offer, first=made == 0)
+        answer = yield from provider_call(call, cell)
         usages.append(answer.usage)
         reason = answer.stop_reason
-        yield from _announce(engine, _message(engine, answer), offer)
+        message = _message(answer, call.identity)
+        engine.call = None
+        yield from _announce(engine, message, offer)
         if (batch := engine.batch) is not None:
             cell.move(State.DISPATCHING)
             if reason in NOT_WHOLE:
@@ -105,11 +102,11 @@ def _turns(
     return StopReason.LIMIT, f"max_calls: {limit} provider calls in one run"
 
 
-def _message(engine: Engine, answer: Answer) -> Message:
+def _message(answer: Answer, identity: WireIdentity) -> Message:
     return Message(
         MessageRole.ASSISTANT,
         list(answer.content),
-        identity=engine.config.provider.wire_identity(),
+        identity=identity,
         usage=answer.usage,
         stop_reason=answer.stop_reason,
         stop_raw=answer.stop_raw,
@@ -119,10 +116,10 @@ def _message(engine: Engine, answer: Answer) -> Message:
 def _announce(engine: Engine, message: Message, offer: Offer) -> Plan[None]:
     """Store an answer, then announce it. When it cannot be stored it is announced all the same, and then the error."""
     engine.join(message, offer.decls)
-    failed: StoreError | None = None
+    failed: Exception | None = None
     try:
         yield from engine.flush()
-    except StoreError as error:
+    except Exception as error:  # a store's, or whatever the caller's own hook raised
         failed = error
     if failed is not None and engine.batch is not None:
         engine.batch.why = NOT_STORED

@@ -6,13 +6,13 @@ typed failure, retried when waiting may cure it, and nothing of a failed attempt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from panto._wire.failures import Failure
 from panto._wire.protocol import Answer, Decoder, HTTPRequest, StreamEvent, Wire
-from panto.config import RetryConfig, StopReason, Timeouts
+from panto.config import RetryConfig, StopReason, Timeouts, WireIdentity
 from panto.conversation import ContentBlock, Message, MessageRole
 from panto.errors import RETRYABLE_KINDS, ContextOverflowError, ErrorKind, ProviderError
 from panto.events import ProviderRetry, ProviderRetryInfo
@@ -24,21 +24,36 @@ MAX_ERROR_BODY = 1 << 20
 """Bytes of an error answer that are read; the rest is of no use to anybody."""
 
 
+class Live:
+    """What of an answer has come in and was shown, while its call goes on.
+
+    It outlives the call's own frames: whatever ends them, what was shown can be kept.
+    """
+
+    __slots__ = ("decoder", "request", "rest")
+
+    def __init__(self) -> None:
+        self.request: HTTPRequest | None = None
+        self.decoder: Decoder | None = None
+        self.rest: Iterator[StreamEvent] = iter(())
+
+    def partial(self) -> list[ContentBlock]:
+        """The blocks as far as they were shown and may be kept. To be asked once."""
+        return [] if self.decoder is None else self.decoder.partial(tuple(self.rest))
+
+
 class Call(msgspec.Struct, frozen=True):
-    """What one provider call needs: the wire, the request, and the rules of trying again."""
+    """What one provider call needs: the wire, the request (made anew for each attempt), the rules of trying again.
+
+    `identity` is that of the provider which is asked, whatever the agent's config becomes meanwhile.
+    """
 
     wire: Wire
-    request: HTTPRequest
+    identity: WireIdentity
+    request: Callable[[], Plan[HTTPRequest]]
     timeouts: Timeouts | None
     retry: RetryConfig
-
-
-class Interrupted(Exception):
-    """The call was cancelled; `content` is what of its answer had been shown and may be kept."""
-
-    def __init__(self, content: list[ContentBlock]) -> None:
-        super().__init__("cancelled")
-        self.content = content
+    live: Live
 
 
 class _Failed(Exception):
@@ -54,7 +69,7 @@ class _Failed(Exception):
 def provider_call(call: Call, cell: StateCell) -> Plan[Answer]:
     """The whole answer to one request, its events yielded as they come.
 
-    Raises `ProviderError` when no attempt brought one, `Interrupted` when cancelled.
+    Raises `ProviderError` when no attempt brought one. When it is cancelled, `call.live` tells what had been shown.
     """
     attempt = 0
     while True:
@@ -62,42 +77,41 @@ def provider_call(call: Call, cell: StateCell) -> Plan[Answer]:
         try:
             return (yield from _attempt(call, cell))
         except _Failed as failed:
-            failure, attempt = _struck(failed.failure, call.request), attempt + 1
-            shown, partial = failed.shown, failed.partial
+            failure, shown, partial = failed.failure, failed.shown, failed.partial
+        attempt += 1
+        call.live.decoder = None
+        url = ""
+        if (request := call.live.request) is not None:
+            failure, url = _struck(failure, request), request.url
         again = failure.should_retry and attempt <= call.retry.max_retries
         if not again or (shown and not call.retry.mid_stream):
             cell.move(State.FAILED)
             # Not in the handler above: its exception has the provider's words as they came, and would be the context.
-            raise provider_error(failure, call.request.url, partial)
-        try:
-            cell.move(State.BACKOFF)
-            delay = _delay(call.retry, attempt, failure.retry_after, (yield from do(Jitter())))
-            yield ProviderRetry(
-                ProviderRetryInfo(
-                    attempt, call.retry.max_retries, delay, failure.kind, failure.status, failure.message, shown
-                )
+            raise provider_error(failure, url, partial)
+        cell.move(State.BACKOFF)
+        delay = _delay(call.retry, attempt, failure.retry_after, (yield from do(Jitter())))
+        yield ProviderRetry(
+            ProviderRetryInfo(
+                attempt, call.retry.max_retries, delay, failure.kind, failure.status, failure.message, shown
             )
-            yield from do(Sleep(delay))
-        except Cancelled:
-            raise Interrupted([]) from None
+        )
+        yield from do(Sleep(delay))
 
 
 def _attempt(call: Call, cell: StateCell) -> Plan[Answer]:
-    opened = False
-    decoder: Decoder | None = None
-    unseen: Sequence[StreamEvent] = ()
-    shown = False
+    live, opened, shown = call.live, False, False
     try:
+        live.request = request = yield from call.request()
         seed = yield from do(NewId())
         try:
-            head = yield from do(Open(call.request, call.timeouts))
+            head = yield from do(Open(request, call.timeouts))
         except TransportFailure as error:
             raise _Failed(_transport_failure(error), False, []) from None
         opened = True
         if not 200 <= head.status < 300:
             failure = yield from _refusal(call, head.status, head.headers)
             raise _Failed(failure, False, [])
-        decoder = call.wire.decoder(seed.replace("-", "")[-20:])
+        live.decoder = decoder = call.wire.decoder(seed.replace("-", "")[-20:])
         cell.move(State.STREAMING)
         over = False
         while not over:
@@ -112,12 +126,8 @@ def _attempt(call: Call, cell: StateCell) -> Plan[Answer]:
                 events = events + decoder.finish()
             if events:
                 shown = True
-                rest = iter(events)
-                unseen = events
-                try:
-                    yield from rest
-                finally:
-                    unseen = tuple(rest)
+                live.rest = iter(events)
+                yield from live.rest
             if decoder.failure is not None:
                 failure = decoder.failure
                 if broken is not None:
@@ -130,7 +140,7 @@ def _attempt(call: Call, cell: StateCell) -> Plan[Answer]:
     except Cancelled:
         if opened:
             yield from do(CloseResponse())
-        raise Interrupted(decoder.partial(unseen) if decoder is not None else []) from None
+        raise
 
 
 def _refusal(call: Call, status: int, headers: object) -> Plan[Failure]:

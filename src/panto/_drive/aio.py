@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
@@ -40,9 +41,11 @@ from panto.tools import Tool
 
 from . import http, jobs
 from .clock import Clock, current
-from .world import instant, outgoing, reply_of, transport_failure
+from .world import instant, outgoing, reply_of, store_failure, transport_failure
 
 T = TypeVar("T")
+
+logger = logging.getLogger("panto")
 
 CLOSING_SECONDS = 10.0
 """How long a closing stream may take to leave its history in order."""
@@ -120,12 +123,18 @@ class Driver:
         session, records = append.session, append.records
 
         async def write() -> None:
-            if in_memory(session.store) or inspect.iscoroutinefunction(session.store.append_messages):
-                done = session.append(records)
-            else:
-                done = cast("Awaitable[None] | None", await in_thread(session.append, records))
-            if done is not None:
-                await done
+            try:
+                if in_memory(session.store) or inspect.iscoroutinefunction(session.store.append_messages):
+                    done = session.append(records)
+                else:
+                    done = cast("Awaitable[None] | None", await in_thread(session.append, records))
+                if done is not None:
+                    await done
+            except Exception as error:
+                failure = store_failure(session.store, error)
+                if failure is error:
+                    raise
+                raise failure from error
 
         self.writing = asyncio.ensure_future(write())
         await asyncio.shield(self.writing)
@@ -261,7 +270,7 @@ async def answer(plan: Plan[T], driver: Driver, effect: Effect[object]) -> objec
     except Exception as error:
         return Raised(error)
     except BaseException:
-        await close_shielded(plan, driver)
+        await close_quietly(plan, driver)
         raise
 
 
@@ -309,6 +318,14 @@ async def close_shielded(plan: Plan[T], driver: Driver) -> None:
         plan.close()
     elif not task.cancelled() and (error := task.exception()) is not None:
         raise error
+
+
+async def close_quietly(plan: Plan[T], driver: Driver) -> None:
+    """The same, on the way of something that matters more than what goes wrong here."""
+    try:
+        await close_shielded(plan, driver)
+    except Exception as error:
+        logger.warning("a run could not be closed in order: %s: %s", type(error).__name__, error)
 
 
 async def drive(plan: Plan[T], driver: Driver) -> T:

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
+    import threading
     from types import TracebackType
     from typing import Self
 
@@ -63,8 +64,8 @@ class Clock(Protocol):
         """A random number, 0 included, 1 not."""
         ...
 
-    def sleep(self, seconds: float) -> None:
-        """Wait, blocking."""
+    def sleep(self, seconds: float, wake: threading.Event | None = None) -> None:
+        """Wait, blocking, but no longer once `wake` is set."""
         ...
 
     async def sleep_async(self, seconds: float) -> None:
@@ -109,9 +110,12 @@ class RealClock:
         """As `Clock.chance`."""
         return random.random()
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float, wake: threading.Event | None = None) -> None:
         """As `Clock.sleep`."""
-        time.sleep(seconds)
+        if wake is None:
+            time.sleep(seconds)
+        else:
+            wake.wait(seconds)
 
     async def sleep_async(self, seconds: float) -> None:
         """As `Clock.sleep_async`."""

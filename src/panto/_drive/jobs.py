@@ -6,6 +6,7 @@ process (`KeyboardInterrupt`, `SystemExit`) is not.
 
 from __future__ import annotations
 
+import copy
 import sys
 import threading
 from collections.abc import Callable
@@ -62,11 +63,12 @@ def cancellations() -> tuple[type[BaseException], ...]:
 def begin(job: Job, context: Context) -> object:
     """Call the job's function; what it returns may have to be awaited."""
     runner = job.runner
+    # A copy: what a tool does to its arguments is not what the model said.
+    calls = [ToolCall(call.id, call.name, copy.deepcopy(call.arguments)) for call in job.calls]
     if isinstance(runner, Tool):
-        # A tool gets a copy: what it does to its arguments is not what the model said.
-        arguments = dict(job.calls[0].arguments)
+        arguments = calls[0].arguments
         return runner.run(arguments, context) if runner.takes_context else runner.run(arguments)
-    return runner.call(list(job.calls))
+    return runner.call(calls)
 
 
 def results(job: Job, context: Context, returned: object) -> Outcome:

@@ -1,7 +1,7 @@
 """How long a stream lives: begun at its first step, over once; and whose turn it is on an agent.
 
 Law: one stream of an agent is open at a time. A stream that was never begun leaves nothing; one that was dropped
-half-way stops at once, and the next use of its agent settles its history.
+half-way stops at once; its history is put in order there and then, and stored by the next use of its agent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ class _Driver(Protocol):
 class Lifecycle:
     """What the streams of both agents share; they add how to wait."""
 
-    def __init__(self, engine: Engine, guard: Guard, plan: Plan[None], cell: StateCell, driver: _Driver) -> None:
+    def __init__(
+        self, agent: object, engine: Engine, guard: Guard, plan: Plan[None], cell: StateCell, driver: _Driver
+    ) -> None:
+        self._agent = agent  # what it holds is not let go of before the stream
         self._engine = engine
         self._guard = guard
         self._plan: Plan[None] | None = plan
@@ -56,8 +59,9 @@ class Lifecycle:
         if plan is None or not self._begun:
             return
         self._plan = None
-        self._guard.orphan(plan)
+        self._guard.leave(None)
         self._driver.abort()
+        plan.close()  # the history is put in order at once, in memory; the next use of the agent stores it
         warnings.warn(
             "a panto stream was dropped before its end; use `with agent.run(...) as stream:` or stream.close()",
             ResourceWarning,
@@ -66,13 +70,17 @@ class Lifecycle:
         )
 
 
+def being_read() -> StateError:
+    """What a second reader of a stream is told."""
+    return StateError("the next event of this stream is being waited for already; a stream has one reader")
+
+
 class Guard:
     """Whose turn it is on one agent."""
 
     def __init__(self) -> None:
         self._open: weakref.ref[Lifecycle] | None = None
         self._busy: str | None = None
-        self._orphan: Plan[None] | None = None
         self.closed: bool = False
 
     @property
@@ -94,20 +102,10 @@ class Guard:
         self.check("run")
         self._open = weakref.ref(stream)
 
-    def leave(self, stream: Lifecycle) -> None:
-        """A stream is over."""
+    def leave(self, stream: Lifecycle | None) -> None:
+        """A stream is over, or gone."""
         if self.stream is stream:
             self._open = None
-
-    def orphan(self, plan: Plan[None]) -> None:
-        """A stream was dropped; its plan waits to be settled."""
-        self._open = None
-        self._orphan = plan
-
-    def take_orphan(self) -> Plan[None] | None:
-        """The plan that waits to be settled; whoever takes it settles it."""
-        plan, self._orphan = self._orphan, None
-        return plan
 
     def begin_call(self, what: str) -> None:
         """A call that is no stream begins."""

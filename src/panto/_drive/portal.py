@@ -5,6 +5,7 @@ Law: made on first use, stopped by `close`; what still runs on it then is cancel
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
@@ -29,11 +30,14 @@ class Portal:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._pid = os.getpid()
 
     def submit(self, awaitable: Awaitable[object]) -> Future[object]:
         """Start `awaitable` on the loop; cancelling the future cancels it. `result` tells what it brings."""
         import asyncio
 
+        if self._pid != os.getpid():  # a fork has the loop and not its thread, and perhaps a lock that nobody holds
+            self._lock, self._loop, self._thread, self._pid = threading.Lock(), None, None, os.getpid()
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -52,6 +56,8 @@ class Portal:
 
     def close(self) -> None:
         """Stop the loop and its thread."""
+        if self._pid != os.getpid():
+            return
         with self._lock:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None:

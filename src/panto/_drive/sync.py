@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextvars
 import inspect
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -37,9 +38,11 @@ from panto._core.effects import (
 from . import http, jobs
 from .clock import Clock, current
 from .portal import Portal, result
-from .world import instant, outgoing, reply_of, transport_failure
+from .world import instant, outgoing, reply_of, store_failure, transport_failure
 
 T = TypeVar("T")
+
+logger = logging.getLogger("panto")
 
 
 class Driver:
@@ -52,12 +55,13 @@ class Driver:
         self._instant = instant(self._clock)
         self._response: http.Response | None = None
         self._whole: http.Response | None = None
+        self._woken = threading.Event()
         self._batch: _Batch | None = None
         self._table: dict[type[Effect[object]], Callable[[Effect[object]], object]] = {
             Open: self._open,
             Recv: self._recv,
             CloseResponse: self._close_response,
-            Sleep: lambda effect: self._clock.sleep(cast(Sleep, effect).seconds),
+            Sleep: lambda effect: self._clock.sleep(cast(Sleep, effect).seconds, self._woken),
             StartTools: self._start_tools,
             NextSignal: lambda effect: self._batch.next() if self._batch else None,
             StopTools: lambda effect: self._stop_tools(),
@@ -77,6 +81,19 @@ class Driver:
                 raise
             failure.__cause__ = error.__cause__
         raise failure  # here, so that the frames of the transport, which hold the key, are not its context
+
+    def interrupt(self) -> None:
+        """From another thread: end what this driver waits for, as far as that can be done. It performs no more."""
+        self._woken.set()
+        if (batch := self._batch) is not None:
+            batch.interrupt()
+        if (response := self._response) is not None:
+            response.close()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody wants the stream closed."""
+        return self._woken.is_set()
 
     def abort(self) -> None:
         """Close the connection and stop the tools at once; for a stream that was dropped."""
@@ -109,9 +126,15 @@ class Driver:
 
     def _append(self, effect: Effect[object]) -> None:
         append = cast(Append, effect)
-        done = append.session.append(append.records)
-        if done is not None:
-            self._portal.wait(done)
+        try:
+            done = append.session.append(append.records)
+            if done is not None:
+                self._portal.wait(done)
+        except Exception as error:
+            failure = store_failure(append.session.store, error)
+            if failure is error:
+                raise
+            raise failure from error
 
     def _call_user(self, effect: Effect[object]) -> object:
         call = cast("CallUser[object]", effect)
@@ -165,6 +188,10 @@ class _Batch:
                 self._timers[signal.job].cancel()
             return signal
 
+    def interrupt(self) -> None:
+        """End the wait of `next`."""
+        self._signals.put(Closed())
+
     def stop(self) -> None:
         """Tell every job that nobody waits any more."""
         for context in self._contexts:
@@ -178,11 +205,8 @@ class _Batch:
             if inspect.isawaitable(returned):
                 future = self._portal.submit(returned)
                 context.on_cancel(future.cancel)
-                returned = result(future, job.timeout or None)
+                returned = result(future)  # the timer of `next` cancels it
             results = jobs.results(job, context, returned)
-        except TimeoutError as error:
-            late = self._clock.monotonic() >= self._timers[at].at
-            results = jobs.timed_out(job) if late else jobs.failure(job, error)
         except BaseException as error:
             if not isinstance(error, (Exception, *jobs.cancellations())):
                 self._signals.put(error)
@@ -191,15 +215,23 @@ class _Batch:
         self._signals.put(Finished(at, results))
 
 
+class Closed(BaseException):
+    """Another thread closed the stream while this one was waiting for its next event; the plan has ended."""
+
+
 def answer(plan: Plan[T], driver: Driver, effect: Effect[object]) -> object:
-    """The reply to one effect of a plan, to `resume` it with. A interrupt closes the plan, then goes on."""
+    """The reply to one effect of a plan, to `resume` it with. An interrupt closes the plan, then goes on."""
     try:
-        return driver.perform(effect)
+        reply = driver.perform(effect)
     except Exception as error:
-        return Raised(error)
+        reply = Raised(error)
     except BaseException:
-        close(plan, driver)
+        close_quietly(plan, driver)
         raise
+    if driver.interrupted:
+        close_quietly(plan, driver)
+        raise Closed
+    return reply
 
 
 def close(plan: Plan[T], driver: Driver) -> None:
@@ -220,6 +252,14 @@ def close(plan: Plan[T], driver: Driver) -> None:
     except BaseException:
         plan.close()
         raise
+
+
+def close_quietly(plan: Plan[T], driver: Driver) -> None:
+    """The same, on the way of something that matters more than what goes wrong here."""
+    try:
+        close(plan, driver)
+    except Exception as error:
+        logger.warning("a run could not be closed in order: %s: %s", type(error).__name__, error)
 
 
 def drive(plan: Plan[T], driver: Driver) -> T:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from panto._core.effects import CallUser, Effect, Jitter, NewId, Now, Open, Raised, Recv, TransportFailure
 from panto._wire.protocol import HTTPRequest
 from panto.config import Secret, clean_key
-from panto.errors import ConfigError, ErrorKind
+from panto.errors import ConfigError, ErrorKind, StoreError
 
 from .clock import Clock
 from .http import TransportError
@@ -55,6 +55,13 @@ def reply_of(effect: CallUser[object], returned: object) -> object:
     except ConfigError as error:
         return Raised(error.with_traceback(None))
     return None if key is None else Secret(key)
+
+
+def store_failure(store: object, error: Exception) -> StoreError:
+    """A store's own error, or a `StoreError` for whatever else it raised."""
+    if isinstance(error, StoreError):
+        return error
+    return StoreError(f"{type(store).__name__} could not store: {type(error).__name__}: {error}")
 
 
 def transport_failure(effect: Effect[object], error: Exception) -> TransportFailure | None:

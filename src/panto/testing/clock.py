@@ -89,7 +89,7 @@ class FakeClock:
         """Always the same."""
         return self._chance
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float, wake: threading.Event | None = None) -> None:
         """Wait, in no time."""
         self.sleeps.append(seconds)
         for alarm in self._move(self._now + seconds):
