@@ -73,6 +73,8 @@ class Catalogue:
             if provider not in self.providers:
                 raise CommandError(self._no_key(_plain(BUILT_IN[provider])))
             return self._unnamed(provider, model)
+        if wanted in self.providers:
+            raise CommandError(f"{wanted!r} is a provider; say which of its models: -m {wanted}/MODEL")
         if meant := near(wanted, self.aliases, most=3, cutoff=0.75):
             raise CommandError(self._unknown(wanted, meant))
         for name, row in BUILT_IN.items():
@@ -108,6 +110,13 @@ class Catalogue:
         """The variable that holds the key for an alias."""
         return None if alias.provider == LOCAL else self.providers[alias.provider].key_env
 
+    def keyless(self, alias: Alias) -> bool:
+        """Whether requests to this alias carry nothing that could be a key, because none is configured."""
+        if alias.provider == LOCAL:
+            return False
+        provider = self.providers[alias.provider]
+        return provider.keyless and not (provider.entry.headers or provider.entry.headers_env)
+
     def ready(self, alias: Alias) -> bool:
         """Whether there is all that an alias needs, as far as can be told without asking."""
         if alias.provider == LOCAL:
@@ -136,7 +145,10 @@ class Catalogue:
         try:
             return build(model=alias.model, api_key=key, base_url=provider.base_url, **settings)  # type: ignore[arg-type]
         except panto.ConfigError as error:
-            raise CommandError(f"{self._whose(provider, alias)}: {error}") from None
+            whose = self._whose(provider, alias)
+            if provider.key_env and provider.key_env != whose and "API key" in str(error):
+                whose = f"{provider.key_env} ({whose})"
+            raise CommandError(f"{whose}: {error}") from None
         except TypeError:
             wrong = ", ".join(name for name in settings if name not in build.__struct_fields__)
             self.file.fail(("providers", provider.name), f"{wrong} is not for api_style {provider.api_style.value!r}")
@@ -227,7 +239,10 @@ class Catalogue:
     @functools.cached_property
     def _default(self) -> tuple[str, str]:
         if named := self._get("PANTO_MODEL"):
-            alias = self.choose(named)
+            try:
+                alias = self.choose(named)
+            except CommandError as error:
+                raise CommandError(f"PANTO_MODEL: {error}") from None
             self.aliases.setdefault(alias.name, alias)
             return alias.name, "PANTO_MODEL"
         if self.file.default is not None:

@@ -73,7 +73,7 @@ def ask_command(
     """Ask a model, and show its answer as it comes.
 
     Text that is piped in is the question, or follows the QUESTION after a blank line. With no key in the environment
-    and no config file, a very small model inside this process answers.
+    and no config file, a very small model on this machine answers.
     """
     console = click.get_current_context().ensure_object(Console)
     if version:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 __all__ = ["near"]
 
 
-def near(wrong: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
+def near(wrong: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.65) -> list[str]:
     """The names of `known` that are like `wrong`, the nearest first.
 
     >>> near("opennai", ["openai", "groq"])

@@ -31,7 +31,7 @@ from .terminal import Console
 __all__ = ["Question", "ask", "read_question"]
 
 HONEST = (
-    "SmolLM2-135M-Instruct, a very small model in this process. It shows panto at work; do not believe what it says."
+    "SmolLM2-135M-Instruct, a very small model on this machine. It shows panto at work; do not believe what it says."
 )
 
 SLOW = 2.0
@@ -133,8 +133,10 @@ def ask(question: Question, catalogue: Catalogue, console: Console) -> Exit:
     except (Exception, KeyboardInterrupt, Terminated) as error:
         with contextlib.suppress(ReaderGone):
             renderer.end()
-        key_env = catalogue.key_env(alias) if alias is not None else None
-        return _failed(error, renderer, console, key_env, saved=not question.no_session)
+        explained = explain(error)
+        if alias is not None:
+            explained = explain(error, catalogue.key_env(alias), keyless=catalogue.keyless(alias))
+        return _failed(error, renderer, console, explained, saved=not question.no_session)
     renderer.end()
     return _verdict(renderer, console, question)
 
@@ -203,7 +205,11 @@ _KINDS: tuple[tuple[type[BaseException], str], ...] = (
 
 
 def _failed(
-    error: BaseException, renderer: TextRenderer | JSONRenderer, console: Console, key_env: str | None, saved: bool
+    error: BaseException,
+    renderer: TextRenderer | JSONRenderer,
+    console: Console,
+    explained: tuple[str, Exit],
+    saved: bool,
 ) -> Exit:
     """Say what went wrong, to a script as a JSON line, to a person as a paragraph."""
     match error:
@@ -212,7 +218,7 @@ def _failed(
         case Terminated():
             message, status = "the process was asked to end", Exit.TERMINATED
         case _:
-            message, status = explain(error, key_env)
+            message, status = explained
     if isinstance(error, panto.StoreError) and console.wrote:
         message += "\nThe answer above is whole, but it is not saved."
     if isinstance(renderer, JSONRenderer):

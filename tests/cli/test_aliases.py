@@ -137,6 +137,32 @@ def test_cf_04_a_key_that_no_header_can_carry_is_refused_without_showing_it() ->
     assert "CANARY" not in str(caught.value)
 
 
+def test_a_bad_key_of_an_alias_in_the_file_names_the_variable_that_holds_it(tmp_path: pathlib.Path) -> None:
+    text = '[providers.p]\nbase_url="https://h"\napi_key_env="WORK_KEY"\n[models.w]\nprovider="p"\nmodel="m"\n'
+    with pytest.raises(CommandError, match=r"^WORK_KEY \(.*config.toml, line 4\): the API key"):
+        catalogue({"WORK_KEY": "sk-\u20ac"}, text, tmp_path).config_of("w")
+
+
+def test_the_name_of_a_provider_alone_is_told_from_an_unknown_alias(tmp_path: pathlib.Path) -> None:
+    text = '[providers.work]\nbase_url="https://h"\n[models.w]\nprovider="work"\nmodel="m"\n'
+    with pytest.raises(CommandError, match="'work' is a provider; say which of its models: -m work/MODEL"):
+        catalogue({}, text, tmp_path).choose("work")
+
+
+def test_a_wrong_default_of_the_environment_is_laid_to_its_variable() -> None:
+    with pytest.raises(CommandError, match=r"^PANTO_MODEL: there is no model alias 'huh'"):
+        _ = catalogue({"PANTO_MODEL": "huh"}).default
+
+
+def test_only_what_carries_no_key_and_no_header_is_keyless(tmp_path: pathlib.Path) -> None:
+    text = "".join(
+        f'[providers.{name}]\nbase_url="https://h"\n{more}\n[models.{name}]\nprovider="{name}"\nmodel="m"\n'
+        for name, more in (("bare", ""), ("headed", 'headers={X="v"}'), ("keyed", 'api_key_env="K"'))
+    )
+    found = catalogue({"K": "sk-1"}, text, tmp_path)
+    assert [name for name, alias in found.aliases.items() if found.keyless(alias)] == ["bare"]
+
+
 def session(model: str, base_url: str) -> panto.SessionInfo:
     return panto.SessionInfo(
         id="i",

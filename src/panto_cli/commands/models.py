@@ -59,7 +59,7 @@ def command(console: Console, as_json: bool, debug: bool) -> Exit:
         for line in lines
     ]
     console.write(table(("", "ALIAS", "PROVIDER", "MODEL", "FROM"), rows, console.width, flexible=(3, 4), drop=(2, 3)))
-    origin = catalogue.default_origin
+    origin = _short(catalogue.default_origin)
     console.note(f"The default is {catalogue.default} ({origin}); -m takes another, also as PROVIDER/MODEL.")
     return Exit.OK
 

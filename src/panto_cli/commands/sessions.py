@@ -118,7 +118,10 @@ def show_command(ctx: click.Context, id: str, store: str | None, as_json: bool, 
 @debug_option
 @click.pass_context
 def search_command(ctx: click.Context, text: tuple[str, ...], store: str | None, as_json: bool, debug: bool) -> Exit:
-    """Find the messages that have TEXT, whatever its case, the session used last first."""
+    """Find the messages that have TEXT.
+
+    Upper and lower case are the same. The session used last comes first.
+    """
     console, sessions, _, as_json = _open(ctx, store, as_json, debug)
     wanted = " ".join(text).casefold()
     if not wanted.strip():
