@@ -96,15 +96,17 @@ def _cut(frames: Iterable[Frame], cut: Cut) -> Iterator[Frame]:
     if any(size < 1 for size in sizes):
         raise ValueError("an answer is cut into pieces of at least one byte")
     turn = 0
-    held = b""
+    held: list[bytes] = []
     for frame in [*frames, None]:
         if isinstance(frame, bytes):
-            held += frame
+            held.append(frame)
             continue
-        while held:
-            size = sizes[turn % len(sizes)] if sizes else len(held)
+        whole, at = b"".join(held), 0
+        held.clear()
+        while at < len(whole):
+            size = sizes[turn % len(sizes)] if sizes else len(whole)
             turn += 1
-            yield held[:size]
-            held = held[size:]
+            yield whole[at : at + size]
+            at += size
         if frame is not None:
             yield frame
