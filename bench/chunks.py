@@ -2,7 +2,8 @@
 
     python bench/chunks.py [--chunks 20000] [--rounds 5]
 
-A loopback server in a process of its own sends the whole answer at once, from prebuilt bytes. The floor is what nobody
+A loopback server in a process of its own sends the whole answer at once, from prebuilt bytes; where it says "chunked",
+each event is an HTTP chunk of its own, as providers send it, and the floor is the same as without. The floor is what nobody
 can do without: a bare socket (sync, and under asyncio), the bytes split at blank lines, each event decoded by msgspec
 into a type. CPU is that of this process, the best of the rounds.
 """
@@ -49,9 +50,17 @@ def messages_body(chunks: int) -> bytes:
     return b"".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in events)
 
 
+def chunked(body: bytes) -> bytes:
+    """The body as HTTP chunks, one for each event."""
+    events = [event + b"\n\n" for event in body.split(b"\n\n") if event]
+    return b"".join(b"%x\r\n%s\r\n" % (len(event), event) for event in events) + b"0\r\n\r\n"
+
+
 def serve(port: multiprocessing.connection.Connection, body: bytes) -> None:
-    """Answer every POST with the body; one connection after the other."""
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(body)
+    """Answer every POST with the body, in HTTP chunks where the path says so; one connection after the other."""
+    start = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+    whole = start + b"content-length: %d\r\n\r\n" % len(body) + body
+    in_chunks = start + b"transfer-encoding: chunked\r\n\r\n" + chunked(body)
     listener = socket.create_server(("127.0.0.1", 0))
     port.send(listener.getsockname()[1])
     while True:
@@ -66,7 +75,7 @@ def serve(port: multiprocessing.connection.Connection, body: bytes) -> None:
             )
             while len(rest) < length:
                 rest += peer.recv(65536)
-            peer.sendall(head + body)
+            peer.sendall(in_chunks if b"/chunked/" in request.partition(b"\r\n")[0] else whole)
 
 
 class Delta(msgspec.Struct):
@@ -136,7 +145,8 @@ async def floor_async(port: int, kind: str) -> int:
 
 
 def config(port: int, kind: str) -> panto.Config:
-    base = f"http://127.0.0.1:{port}"
+    kind, _, framing = kind.partition(" ")
+    base = f"http://127.0.0.1:{port}" + (f"/{framing}" if framing else "")
     if kind == "chat":
         return panto.Config(provider=panto.OpenAIChatConfig(model="m", api_key="k", base_url=base + "/v1"))
     return panto.Config(provider=panto.AnthropicMessagesConfig(model="m", api_key="k", base_url=base))
@@ -185,22 +195,24 @@ def main() -> int:
     parser.add_argument("--chunks", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    for kind, body in (("chat", chat_body), ("messages", messages_body)):
+    bodies = {"chat": chat_body, "messages": messages_body}
+    for kind in ("chat", "chat chunked", "messages", "messages chunked"):
+        wire = kind.partition(" ")[0]
         ours, theirs = multiprocessing.Pipe()
         server = multiprocessing.get_context("fork").Process(
-            target=serve, args=(theirs, body(options.chunks)), daemon=True
+            target=serve, args=(theirs, bodies[wire](options.chunks)), daemon=True
         )
         server.start()
         port = ours.recv()
         agent_sync(port, kind)  # imports and connections are not what is measured
         rows: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
-            "sync": (partial(floor_sync, port, kind), partial(agent_sync, port, kind)),
-            "async": (partial(run_async, floor_async, port, kind), partial(run_async, agent_async, port, kind)),
+            "sync": (partial(floor_sync, port, wire), partial(agent_sync, port, kind)),
+            "async": (partial(run_async, floor_async, port, wire), partial(run_async, agent_async, port, kind)),
         }
         for colour, (floor, agent) in rows.items():
             least = best(options.rounds, options.chunks, floor)
             mine = best(options.rounds, options.chunks, agent)
-            print(f"{kind:9} {colour:6} floor {least:5.2f} us  panto {mine:5.2f} us  ratio {mine / least:4.2f}")
+            print(f"{kind:16} {colour:6} floor {least:5.2f} us  panto {mine:5.2f} us  ratio {mine / least:4.2f}")
         server.terminate()
     return 0
 

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
+from . import ways  # noqa: F401  notes every move of a state, from the first test on
 from .faces import FACES, Face
 from .stage import Stage
 
@@ -111,7 +112,9 @@ _collected_whole = False
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests marked `last` look at what all others did."""
     global _collected_whole
-    narrowed = config.option.keyword or config.option.markexpr or config.option.lf or config.option.deselect
+    narrowed = (
+        config.option.keyword or config.option.markexpr or getattr(config.option, "lf", False) or config.option.deselect
+    )
     _collected_whole = not narrowed and all(not arg.startswith("-") and "::" not in arg for arg in config.args)
     _collected_whole = _collected_whole and config.args_source is not pytest.Config.ArgsSource.ARGS
     items.sort(key=lambda item: item.get_closest_marker("last") is not None)

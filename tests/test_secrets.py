@@ -49,8 +49,8 @@ from tests.sweep import (
 
 import panto
 from panto._drive import http
+from panto._secret import Secret
 from panto._wire.protocol import HTTPRequest
-from panto.config import Secret
 from panto.testing import ScriptedProvider, call, drop, fail, record, say
 from panto.testing.script import Drop
 

@@ -7,17 +7,14 @@ and what a session remembers of it is its `WireIdentity` alone.
 from __future__ import annotations
 
 import enum
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from .errors import ConfigError, PantoError
-
-if TYPE_CHECKING:
-    from typing import Self
+from ._secret import Headers, Secret, clean_key, split_url, veiled
+from .errors import ConfigError
 
 __all__ = [
     "JSON",
@@ -26,13 +23,11 @@ __all__ = [
     "ChatCompat",
     "CompactionConfig",
     "Config",
-    "Headers",
     "Limits",
     "OpenAIChatConfig",
     "ProviderConfig",
     "ReasoningEffort",
     "RetryConfig",
-    "Secret",
     "StopReason",
     "Timeouts",
     "WireIdentity",
@@ -43,26 +38,6 @@ if TYPE_CHECKING:
     """A JSON value."""
 else:
     JSON = Any  # msgspec cannot resolve a recursive alias when it decodes a field of this type
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def veiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a refusal of `function`, whose arguments may be secret, show neither them nor its locals in a traceback."""
-
-    @functools.wraps(function)
-    def call(*given: P.args, **named: P.kwargs) -> R:
-        try:
-            return function(*given, **named)
-        except PantoError as error:
-            refusal = error.with_traceback(None)
-        del given, named
-        refusal.__context__ = None
-        raise refusal
-
-    return call
 
 
 class APIStyle(enum.StrEnum):
@@ -122,120 +97,28 @@ class WireIdentity(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class Secret:
-    """A string that does not show itself. Calling it gives the string.
-
-    >>> Secret("sk-1")
-    Secret('***')
-    >>> Secret("sk-1")()
-    'sk-1'
-    """
-
-    __slots__ = ("_reveal",)
-
-    def __init__(self, value: str) -> None:
-        self._reveal: Callable[[], str] = lambda: value
-
-    def __call__(self) -> str:
-        """The string itself."""
-        return self._reveal()
-
-    def __repr__(self) -> str:
-        return "Secret('***')"
-
-    __str__ = __repr__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other() == self()
-
-    def __hash__(self) -> int:
-        return hash(Secret)
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self
-
-    def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a config with a key cannot be pickled: the key must not leave the process; pass it anew")
+def _typed(owner: object, kinds: Mapping[str, type | tuple[type, ...]]) -> None:
+    """Refuse at once what would only fail in the middle of a run: a field of another type than these."""
+    for name, kind in kinds.items():
+        value: object = getattr(owner, name)
+        # A bool is an int to Python, and never a number that somebody meant.
+        odd = isinstance(value, bool) and kind is not bool and kind is not object
+        if odd or not isinstance(value, kind):
+            wanted = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+            raise ConfigError(
+                f"{type(owner).__name__}.{name} is {wanted.replace('NoneType', 'None')}, not {type(value).__name__}"
+            )
 
 
-class Headers(Mapping[str, str]):
-    """Request headers whose values its repr does not show.
-
-    >>> Headers({"X-Token": "t-1"})
-    Headers({'X-Token': '***'})
-    """
-
-    __slots__ = ("_items",)
-
-    @veiled
-    def __init__(self, items: Mapping[str, str] = {}) -> None:
-        for name, value in items.items():
-            check_header(name, value)
-        self._items: dict[str, Secret] = {name: Secret(value.strip(" \t\r\n")) for name, value in items.items()}
-
-    def __getitem__(self, name: str) -> str:
-        return self._items[name]()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __repr__(self) -> str:
-        return f"Headers({dict.fromkeys(self._items, '***')})"
-
-    def __hash__(self) -> int:
-        return hash(tuple(self._items))
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self
-
-    def __reduce__(self) -> tuple[object, ...]:
-        if self._items:
-            raise TypeError("a config with headers cannot be pickled: they may hold a key; pass them anew")
-        return (Headers, ())
+def _texts(owner: object, *names: str) -> None:
+    for name in names:
+        value: object = getattr(owner, name)
+        if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
+            raise ConfigError(f"{type(owner).__name__}.{name} is a list or tuple of strings")
 
 
-@veiled
-def check_header(name: str, value: str) -> None:
-    """Refuse what HTTP cannot carry, without showing the value."""
-    for what, given in (("name", name), ("value", value)):
-        if not isinstance(given, str):
-            raise ConfigError(f"the {what} of an HTTP header is a string, not {type(given).__name__}")
-    if not name or not name.isascii() or not all(c.isalnum() or c in "!#$%&'*+-.^_`|~" for c in name):
-        raise ConfigError(f"{name!r} is no name of an HTTP header")
-    if bad := _unsendable(value.strip(" \t\r\n")):
-        raise ConfigError(f"the value of the header {name!r} has {bad}; HTTP headers hold printable ASCII only")
-
-
-@veiled
-def clean_key(key: str) -> str | None:
-    """A key as it goes on the wire: outer white space gone, blank is `None`.
-
-    Raises `ConfigError`, without showing the key, when it holds characters that no HTTP header can carry.
-    """
-    key = key.strip()
-    if not key:
-        return None
-    if bad := _unsendable(key):
-        raise ConfigError(f"the API key has {bad}; it was probably copied wrongly (quotes, line breaks)")
-    return key
-
-
-def _unsendable(value: str) -> str | None:
-    for at, char in enumerate(value):
-        if not char.isascii():
-            return f"a non-ASCII character at position {at}"
-        if ord(char) < 32 or ord(char) == 127:
-            return f"a control character at position {at}"
-    return None
+_NONE = type(None)
+_NUMBER = (int, float)
 
 
 def _at_least(name: str, value: float, least: float) -> None:
@@ -243,7 +126,7 @@ def _at_least(name: str, value: float, least: float) -> None:
         raise ConfigError(f"{name} must be at least {least:g}, not {value!r}")
 
 
-class Timeouts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Timeouts(msgspec.Struct, frozen=True, gc=False):
     """Seconds until panto gives up on a connection.
 
     `idle` counts from the last byte that came, keep-alive comments included; there is no limit on the whole answer.
@@ -254,11 +137,12 @@ class Timeouts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     idle: float = 300.0
 
     def __post_init__(self) -> None:
+        _typed(self, {"connect": _NUMBER, "idle": _NUMBER})
         for name in ("connect", "idle"):
             _at_least(f"Timeouts.{name}", getattr(self, name), 0)
 
 
-class RetryConfig(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class RetryConfig(msgspec.Struct, frozen=True, gc=False):
     """How often and when a failed provider call is tried again. Delays are seconds.
 
     The delay doubles from `initial_delay` with jitter; one that the provider asks for wins; none is longer than
@@ -271,6 +155,7 @@ class RetryConfig(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     mid_stream: bool = True
 
     def __post_init__(self) -> None:
+        _typed(self, {"max_retries": int, "initial_delay": _NUMBER, "max_delay": _NUMBER, "mid_stream": bool})
         for name in ("max_retries", "initial_delay", "max_delay"):
             _at_least(f"RetryConfig.{name}", getattr(self, name), 0)
 
@@ -282,8 +167,8 @@ found (file names, commands, figures, exact identifiers), what failed and why, a
 Be complete and exact; leave out courtesies. Answer with the summary alone."""
 
 
-class CompactionConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """When and how a conversation near the end of its context window is summarised.
+class CompactionConfig(msgspec.Struct, frozen=True):
+    """When and how a conversation near the end of its context window is summarised. Nothing does so yet.
 
     `auto=False` turns off the compaction near the limit and the one after an overflow. `reserve_tokens` stay free
     for the answer, about `keep_recent_tokens` of the newest messages are kept as they are. `provider` may name a
@@ -297,11 +182,12 @@ class CompactionConfig(msgspec.Struct, frozen=True, kw_only=True):
     provider: ProviderConfig | None = None
 
 
-class Limits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Limits(msgspec.Struct, frozen=True, gc=False):
     """Bounds of a run.
 
     `max_calls`: provider calls in one run. `tool_timeout`: seconds for one tool call. `max_tool_result_bytes`: UTF-8
-    bytes of text in one tool result; head and tail are kept. `max_cost`: micro-cents, needs known prices.
+    bytes of text in one tool result; head and tail are kept. `max_cost`: micro-cents; panto knows no prices yet, so
+    that anything but `None` is a `ConfigError`.
     """
 
     max_calls: int = 200
@@ -310,6 +196,9 @@ class Limits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     max_cost: int | None = None
 
     def __post_init__(self) -> None:
+        _typed(self, {"max_calls": int, "tool_timeout": _NUMBER, "max_tool_result_bytes": int})
+        if self.max_cost is not None:
+            raise ConfigError("Limits.max_cost needs prices, and this version of panto knows none; leave it out")
         _at_least("Limits.max_calls", self.max_calls, 1)
         _at_least("Limits.tool_timeout", self.tool_timeout, 0)
         _at_least("Limits.max_tool_result_bytes", self.max_tool_result_bytes, 256)
@@ -379,6 +268,15 @@ class _Provider(msgspec.Struct, frozen=True, kw_only=True):
             change(self, "headers", Headers(self.headers))
         if isinstance(given["stop"], str):
             change(self, "stop", (given["stop"],))
+        if framing := [name for name in self.headers if name.lower() in FRAMING]:
+            raise ConfigError(f"the header {framing[0]!r} is the transport's own; it follows from the request")
+        _typed(self, _OPTIONS)
+        _texts(self, "stop", "overflow_patterns")
+        for pattern in self.overflow_patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ConfigError(f"overflow_patterns: {pattern!r} is no regular expression: {error}") from None
         if not isinstance(given["reasoning"], ReasoningEffort):
             change(self, "reasoning", _effort(given["reasoning"]))
         for name in ("max_tokens", "context_window"):
@@ -413,10 +311,27 @@ class _Provider(msgspec.Struct, frozen=True, kw_only=True):
         }
         if self.api_key is not None:
             shown["api_key"] = Secret("")
+        if self.extra_body:
+            shown["extra_body"] = dict.fromkeys(self.extra_body, "***")  # some hosts want a key in the body
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
     def __hash__(self) -> int:
         return hash((type(self), self.model, self.base_url, self.reasoning))
+
+
+FRAMING = frozenset({"connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"})
+"""Headers that say how a request is carried; a config that set them would break it."""
+
+_OPTIONS: dict[str, tuple[type, ...] | type] = {
+    "max_tokens": (int, _NONE),
+    "temperature": (int, float, _NONE),
+    "top_p": (int, float, _NONE),
+    "seed": (int, _NONE),
+    "tool_choice": (str, _NONE),
+    "context_window": (int, _NONE),
+    "extra_body": Mapping,
+    "timeouts": (Timeouts, _NONE),
+}
 
 
 class OpenAIChatConfig(_Provider, frozen=True, kw_only=True):
@@ -444,6 +359,11 @@ class OpenAIChatConfig(_Provider, frozen=True, kw_only=True):
     base_url: str = "https://api.openai.com/v1"
     compat: ChatCompat = ChatCompat()
 
+    @veiled
+    def __post_init__(self) -> None:
+        _Provider.__post_init__(self)
+        _typed(self, {"compat": ChatCompat})
+
     def wire_identity(self) -> WireIdentity:
         """What a session remembers of this provider."""
         return WireIdentity(APIStyle.OPENAI_CHAT, self.base_url, self.model, self.reasoning)
@@ -465,6 +385,11 @@ class AnthropicMessagesConfig(_Provider, frozen=True, kw_only=True):
     auth: Literal["x-api-key", "bearer"] | None = None
     betas: Sequence[str] = ()
 
+    @veiled
+    def __post_init__(self) -> None:
+        _Provider.__post_init__(self)
+        _texts(self, "betas")
+
     def wire_identity(self) -> WireIdentity:
         """What a session remembers of this provider."""
         return WireIdentity(APIStyle.ANTHROPIC_MESSAGES, self.base_url, self.model, self.reasoning)
@@ -474,10 +399,11 @@ ProviderConfig: TypeAlias = OpenAIChatConfig | AnthropicMessagesConfig
 """How one provider is reached; the type says which wire it speaks."""
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True):
+class Config(msgspec.Struct, frozen=True):
     """Everything an agent needs but its tools and its session.
 
-    `max_image_side` is the longest side, in pixels, that an image keeps when it enters the history.
+    `max_image_side` is the longest side, in pixels, that an image shall keep when it enters the history; images are
+    not shrunk yet.
     """
 
     provider: ProviderConfig
@@ -486,28 +412,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     max_image_side: int = 1568
 
-
-@veiled
-def split_url(url: str) -> tuple[str, Secret | None]:
-    """A base URL without what may be secret in it, and the whole where there was something.
-
-    Raises `ConfigError` when it is no http or https URL.
-    """
-    whole = url.strip()
-    try:
-        parts = urlsplit(whole)
-        port, host = parts.port, parts.hostname
-    except ValueError:
-        raise ConfigError("base_url is no URL (its host or port cannot be read)") from None
-    if parts.scheme not in ("http", "https") or not host:
-        shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-        raise ConfigError(f"base_url must begin with http:// or https:// and name a host, not {shown!r}")
-    netloc = f"[{host}]" if ":" in host else host
-    if port is not None and port != {"http": 80, "https": 443}[parts.scheme]:
-        netloc += f":{port}"
-    public = urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
-    secret = bool(parts.query or parts.username or parts.password)
-    return public, Secret(whole) if secret else None
+    def __post_init__(self) -> None:
+        kinds = {"compaction": CompactionConfig, "retry": RetryConfig, "limits": Limits, "max_image_side": int}
+        _typed(self, {"provider": (OpenAIChatConfig, AnthropicMessagesConfig), **kinds})
+        _at_least("Config.max_image_side", self.max_image_side, 1)
 
 
 def _effort(value: object) -> ReasoningEffort:

@@ -128,6 +128,7 @@ class ProviderError(PantoError):
         partial: The `Message` that had been received when the stream failed, or `None`. It is in no history.
         host: The host that was called, without user info, or `None`.
         url: The full URL that was called, without user info and query, or `None`.
+        hint: What to do next, or `None`.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class ProviderError(PantoError):
 
     @property
     def host(self) -> str | None:
-        """The host that was called, without port or user info."""
+        """The host that was called, and its port where it is not the usual one; without user info."""
         if not self.url:
             return None
         return self.url.partition("://")[2].partition("/")[0] or None

@@ -250,9 +250,8 @@ class ToolDecorator:
 
 @runtime_checkable
 class ToolSource(Protocol):
-    """Many tools behind one door, such as a server's. Both methods may be coroutines.
-
-    `name` tells sources apart and is a prefix of nothing: declarations carry their full names.
+    """Many tools behind one door, such as a server's. Both methods may be coroutines. Declarations carry their full
+    names, so that two sources are told apart by their prefixes.
     """
 
     def decls(self) -> list[ToolDecl] | Awaitable[list[ToolDecl]]:
@@ -290,7 +289,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pause(msgspec.Struct, frozen=True, gc=False):
-    """End the run with stop reason `awaiting`; the call waits, also over a restart, for `agent.answer`."""
+    """Let the call wait for a person. Runs cannot wait yet: for now the call is denied, with words that say so."""
 
 
 Decision: TypeAlias = Allow | Deny | Change | Ask | Pause

@@ -20,7 +20,8 @@ from tests.drive.http_colours import ALL, OWN, Answer, Awaited, Colour, colour, 
 from tests.drive.http_servers import Peer, Server
 
 from panto._drive.http import TransportError
-from panto.config import Secret, Timeouts
+from panto._secret import Secret
+from panto.config import Timeouts
 from panto.errors import ErrorKind
 
 KEY = "sk-CANARY-1"

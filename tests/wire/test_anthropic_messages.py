@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from panto._secret import Secret
 from panto._wire.anthropic_messages import MessagesWire
 from panto._wire.names import NameTable
 from panto._wire.protocol import HTTPRequest, Sendable, Wire
-from panto.config import AnthropicMessagesConfig, ReasoningEffort, Secret
+from panto.config import AnthropicMessagesConfig, ReasoningEffort
 from panto.conversation import (
     CompactionSummaryBlock,
     ContentBlock,

@@ -35,7 +35,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False):
 class TransportFailure(Exception):
     """Thrown into the core by a driver: the request did not get there, or its answer broke off.
 
-    `failure` is a `panto._wire.failures.Failure`.
+    `kind` is an `ErrorKind`.
     """
 
     def __init__(self, kind: object, message: str) -> None:

@@ -10,8 +10,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from panto._secret import Secret
 from panto._wire.names import NameTable
-from panto.config import AnthropicMessagesConfig, Config, OpenAIChatConfig, ProviderConfig, Secret, StopReason
+from panto.config import AnthropicMessagesConfig, Config, OpenAIChatConfig, ProviderConfig, StopReason
 from panto.conversation import Conversation, Message, MessageRole, SystemMode, UserMessage, system_message, user_message
 from panto.errors import ConfigError, SessionError, SessionNotFound, StateError, ToolNameError
 from panto.session import PersistentMessage, Session, SessionStore

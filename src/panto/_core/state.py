@@ -65,9 +65,6 @@ TRANSITIONS: dict[State, dict[State, str]] = {
 }
 """From, to, and why."""
 
-seen: set[tuple[State, State]] = set()
-"""The ways gone in this process; for tests."""
-
 
 class StateCell:
     """The state of one stream."""
@@ -83,13 +80,7 @@ class StateCell:
             return
         if to not in TRANSITIONS.get(self.value, {}):
             raise AssertionError(f"no way from {self.value} to {to}")
-        seen.add((self.value, to))
         self.value = to
-
-    @property
-    def over(self) -> bool:
-        """Whether the stream has ended."""
-        return self.value in (State.DONE, State.FAILED, State.ABORTED)
 
 
 def diagram() -> str:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
-from panto.config import Secret, Timeouts, veiled
+from panto._secret import Secret, veiled
+from panto.config import Timeouts
 from panto.errors import ConfigError, ErrorKind, StateError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
-from panto.config import Secret, veiled
+from panto._secret import Secret, veiled
 from panto.errors import ConfigError
 
 if TYPE_CHECKING:

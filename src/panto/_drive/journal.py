@@ -35,7 +35,7 @@ from panto._core.effects import (
     StopTools,
     TransportFailure,
 )
-from panto.config import Secret
+from panto._secret import Secret
 from panto.conversation import Conversation, Message
 from panto.errors import ErrorKind
 from panto.tools import Allow, Ask, Change, Deny, Pause, ToolCall, ToolCallResult, ToolDecl

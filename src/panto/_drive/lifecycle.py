@@ -59,7 +59,7 @@ class Lifecycle:
         if plan is None or not self._begun:
             return
         self._plan = None
-        self._guard.leave(None)
+        self._guard.leave(self)
         self._driver.abort()
         plan.close()  # the history is put in order at once, in memory; the next use of the agent stores it
         warnings.warn(
@@ -102,7 +102,7 @@ class Guard:
         self.check("run")
         self._open = weakref.ref(stream)
 
-    def leave(self, stream: Lifecycle | None) -> None:
+    def leave(self, stream: Lifecycle) -> None:
         """A stream is over, or gone."""
         if self.stream is stream:
             self._open = None

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 
 from panto._core.effects import CallUser, Effect, Jitter, NewId, Now, Open, Raised, Recv, TransportFailure
+from panto._secret import Secret, clean_key
 from panto._wire.protocol import HTTPRequest
-from panto.config import Secret, clean_key
 from panto.errors import ConfigError, ErrorKind, StoreError
 
 from .clock import Clock

@@ -19,13 +19,14 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from panto._data.windows import window_of
+from panto._secret import Secret
 from panto._wire.anthropic_blocks import encode, encode_content, markable
 from panto._wire.anthropic_messages_read import MessagesDecoder
 from panto._wire.anthropic_thinking import BINDING_BETA, Thinking, thinker_of
 from panto._wire.failures import Failure, classify
 from panto._wire.names import NameTable
 from panto._wire.protocol import HTTPRequest, Sendable
-from panto.config import AnthropicMessagesConfig, ReasoningEffort, Secret
+from panto.config import AnthropicMessagesConfig, ReasoningEffort
 from panto.conversation import SystemBlock, TextualBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from panto.rules import Target
 from panto.tools import ToolDecl

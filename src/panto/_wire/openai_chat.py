@@ -14,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from panto._secret import Secret
 from panto._wire.compat import Compat, compat_for, effort_fields
 from panto._wire.failures import Failure, classify
 from panto._wire.names import NameTable
@@ -21,7 +22,7 @@ from panto._wire.openai_chat_read import ChatDecoder
 from panto._wire.openai_chat_sealed import EXTRA_CONTENT, REASONING_DETAILS, REASONING_OPAQUE
 from panto._wire.protocol import HTTPRequest, Sendable
 from panto._wire.surrogates import well_formed, well_formed_json
-from panto.config import JSON, OpenAIChatConfig, Secret
+from panto.config import JSON, OpenAIChatConfig
 from panto.conversation import (
     CompactionSummaryBlock,
     MediaBlock,

@@ -13,7 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from panto.config import Secret, StopReason
+from panto._secret import Secret
+from panto.config import StopReason
 from panto.conversation import ContentBlock, SystemBlock
 from panto.events import BlockComplete, BlockStart, ContentDelta, ToolDetails
 from panto.rules import Target

@@ -12,7 +12,8 @@ from typing import Literal, cast
 import msgspec
 
 from panto._drive.difference import first_difference, shorten
-from panto.config import JSON, APIStyle, Headers
+from panto._secret import Headers
+from panto.config import JSON, APIStyle
 
 __all__ = ["RecordedRequest", "assert_request", "first_difference"]
 

@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 from urllib.parse import urlsplit
 
-from panto.config import AnthropicMessagesConfig, APIStyle, OpenAIChatConfig, ProviderConfig, split_url
+from panto._secret import split_url
+from panto.config import AnthropicMessagesConfig, APIStyle, OpenAIChatConfig, ProviderConfig
 
 from ._frames import PATHS, Reply, reply, wire_of
 from ._in_process import AsyncInProcess, InProcess
