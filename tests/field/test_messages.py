@@ -77,6 +77,34 @@ def test_em_01_empty_texts_and_empty_answers_are_recorded_and_never_sent_back(
     assert session.load() == agent.conversation
 
 
+@both_wires
+@pytest.mark.parametrize("blank", ["", " \n\t"])
+def test_em_01_a_history_that_holds_empty_texts_and_messages_can_be_sent(stage: Stage, style: str, blank: str) -> None:
+    nothing = panto.TextualBlock(blank)
+    talk = panto.Conversation()
+    talk.add_user_message("first")
+    talk.add_assistant_message([nothing])
+    talk.add_assistant_message([])
+    talk.add_user_message("second")
+    talk.add_assistant_message([nothing, panto.ToolUseBlock("c1", "echo", "{}"), nothing])
+    talk.messages.append(panto.Message(panto.MessageRole.USER, [panto.ToolResultBlock("c1", ()), nothing]))
+    talk.add_assistant_message([nothing])
+    agent, provider = stage.agent([say("ok")], style=style, conversation=talk, provider=PLAIN)
+    assert texts(stage.run(agent, "third")) == "ok"
+    [request] = provider.requests
+    asked, answered, *rest = request.messages
+    assert flat(asked) == "first\n\nsecond"
+    if style == "anthropic_messages":
+        assert kinds(answered) == ["tool_use"]
+        assert [kinds(message) for message in rest] == [["tool_result", "text"]]
+    else:
+        assert answered["content"] is None
+        assert [message["role"] for message in rest] == ["tool", "user"]
+    assert flat(rest[-1]) == "third"
+    assert agent.conversation.messages[1].content == [nothing]  # the history itself is left as it was
+    all_valid(provider)
+
+
 # ---- EM-02: the roles alternate
 
 
@@ -96,15 +124,24 @@ def alternating(answer: Step) -> Step:
     return answered
 
 
-@both_wires
-def test_em_02_user_messages_in_a_row_are_merged_with_a_blank_line_between(stage: Stage, style: str) -> None:
+NO_PARTS = {"compat": panto.ChatCompat(parts=False)}
+
+
+@pytest.mark.parametrize(
+    ("style", "options"),
+    [("openai_chat", {}), ("openai_chat", NO_PARTS), ("anthropic_messages", {})],
+    ids=["chat", "chat without parts", "messages"],
+)
+def test_em_02_user_messages_in_a_row_are_merged_with_a_blank_line_between(
+    stage: Stage, style: str, options: dict[str, Any]
+) -> None:
     talk = panto.Conversation()
     talk.add_user_message("one")
     talk.add_user_message("two")
     talk.add_assistant_message("an answer")
     talk.add_user_message("The user denied the action.")
     talk.add_user_message("go on")
-    agent, provider = stage.agent([alternating(say("ok"))], style=style, conversation=talk)
+    agent, provider = stage.agent([alternating(say("ok"))], style=style, conversation=talk, provider=options)
     assert texts(stage.run(agent, None)) == "ok"
     [request] = provider.requests
     assert [(message["role"], flat(message)) for message in request.messages] == [

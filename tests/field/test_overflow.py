@@ -79,6 +79,8 @@ def test_ov_01_users_add_patterns_of_their_own(stage: Stage, style: str) -> None
         (429, "Too many tokens, please wait before trying again.", panto.ErrorKind.RATE_LIMIT),
         (503, "context deadline exceeded", panto.ErrorKind.OVERLOADED),
         (429, "Limit of 20,000 input tokens per minute reached", panto.ErrorKind.RATE_LIMIT),
+        (429, "prompt is too long: 210400 tokens > 200000 maximum", panto.ErrorKind.RATE_LIMIT),  # the status decides
+        (500, "prompt is too long for your rate limit of 8000 TPM", panto.ErrorKind.SERVER),  # the rest of it decides
     ],
 )
 def test_ov_02_throttling_is_waited_for_and_leaves_the_history_as_it_is(

@@ -12,6 +12,7 @@ from tests.field.wires import (
     PLAIN,
     agent_again,
     all_valid,
+    chat,
     echo,
     kinds,
     messages,
@@ -128,8 +129,6 @@ def test_rt_04_where_only_the_tool_turn_in_progress_wants_it_the_next_question_l
 
 
 def test_rt_04_the_field_is_the_one_that_the_host_uses(stage: Stage) -> None:
-    from tests.field.wires import chat
-
     called = {"index": 0, "id": "c1", "type": "function", "function": {"name": "echo", "arguments": '{"x":1}'}}
     asks = chat({"reasoning": "Let "}, {"reasoning": "me see."}, {"tool_calls": [called]}, finish="tool_calls")
     options = {"compat": panto.ChatCompat(send_reasoning="always", reasoning_field="reasoning")}
@@ -316,7 +315,7 @@ def test_rt_08_a_session_resumed_with_another_reasoning_level_does_the_same(stag
         limits=panto.Limits(max_calls=1),
     )
     stage.run(agent, "look")
-    agent._engine.config = with_provider(agent, reasoning=panto.ReasoningEffort.HIGH)
+    agent.set_config(with_provider(agent, reasoning=panto.ReasoningEffort.HIGH))
     session = panto.FileSystemJSONLStore(tmp_path).latest()
     resumed = agent_again(stage, agent, provider, tool, session=session)
     assert texts(stage.run(resumed, None)) == "done"

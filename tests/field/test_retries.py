@@ -33,8 +33,9 @@ def retries(ran: Any) -> list[panto.ProviderRetryInfo]:
     [
         fail(429, body={"error": {"type": "insufficient_quota", "code": "insufficient_quota", "message": "no credit"}}),
         fail(402, "no credit"),
+        fail(402, body={"error": {"message": "no credit"}}),
     ],
-    ids=["429", "402"],
+    ids=["429", "402", "402 without a type"],
 )
 def test_ry_01_an_exhausted_quota_is_told_at_once_with_the_providers_words(
     stage: Stage, style: str, refusal: Step

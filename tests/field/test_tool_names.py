@@ -144,9 +144,8 @@ def test_tn_03_a_tool_registered_later_takes_no_name_from_a_legal_one(stage: Sta
 def test_tn_04_one_full_name_from_two_places_is_an_error_and_nothing_is_sent(
     stage: Stage, style: str, second: str
 ) -> None:
-    agent, provider = stage.agent([say("ok")], style=style)
-    first = Source("search")
-    agent.register_tool_source(first)
+    agent, provider = stage.agent([], style=style)
+    agent.register_tool_source(Source("search"))
     if second == "source":
         agent.register_tool_source(Source("search"))
     else:
@@ -157,7 +156,6 @@ def test_tn_04_one_full_name_from_two_places_is_an_error_and_nothing_is_sent(
     assert "prefix" in str(ran.error)
     assert provider.requests == []
     assert agent.conversation.messages == []
-    provider._script.clear()
 
 
 @both_wires

@@ -90,8 +90,8 @@ def agent_again(
     **changes: Any,
 ) -> Any:
     """A second agent before the same provider; `changes` are fields of its config."""
-    config = panto.Config(**{name: getattr(agent._engine.config, name) for name in panto.Config.__struct_fields__})
-    config = panto.Config(provider=config.provider, retry=config.retry, **changes)
+    old = agent._engine.config
+    config = panto.Config(provider=old.provider, retry=old.retry, **changes)
     more: dict[str, Any] = {"transport": provider} if stage.way == "memory" else {}
     made = stage.face.agent(config, session, conversation, **more)
     for tool in tools:
