@@ -380,3 +380,65 @@ def test_an_async_agent_goes_on_in_another_event_loop_and_leaves_no_connection()
 
         assert asyncio.run(turn(False)) == "one"
         assert asyncio.run(turn(True)) == "two"
+
+
+# ---- ordinary mistakes
+
+
+def test_the_content_of_a_message_may_be_given_as_text() -> None:
+    message = panto.Message("user", "hello")  # type: ignore[arg-type]
+    assert message.content == [panto.TextualBlock("hello")]
+    assert message.role is panto.MessageRole.USER
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (lambda: panto.Conversation().add_user_message(3), "a str, not int"),  # type: ignore[arg-type]
+        (lambda: panto.Conversation().add_user_message("x", ["pic.png"]), "MediaPart"),  # type: ignore[list-item]
+        (lambda: panto.Conversation().add_user_message("x", [panto.MediaPart("image/png", "abc")]), "bytes"),  # type: ignore[arg-type]
+        (lambda: panto.Config(provider="gpt"), "provider"),  # type: ignore[arg-type]
+        (lambda: panto.Config(panto.OpenAIChatConfig(model="m"), limits=None), "limits"),  # type: ignore[arg-type]
+        (lambda: panto.Limits(tool_timeout="x"), "tool_timeout"),  # type: ignore[arg-type]
+        (lambda: panto.Limits(max_cost=1), "max_cost"),
+        (lambda: panto.RetryConfig(max_retries=-1), "max_retries"),
+        (lambda: panto.OpenAIChatConfig(model="m", temperature="hot"), "temperature"),  # type: ignore[arg-type]
+        (lambda: panto.OpenAIChatConfig(model="m", timeouts=5), "timeouts"),  # type: ignore[arg-type]
+        (lambda: panto.OpenAIChatConfig(model="m", stop=[None]), "stop"),  # type: ignore[list-item]
+        (lambda: panto.OpenAIChatConfig(model="m", overflow_patterns=["["]), "overflow_patterns"),
+        (lambda: panto.OpenAIChatConfig(model="m", headers={"Content-Length": "3"}), "Content-Length"),
+        (lambda: panto.OpenAIChatConfig(model="m", reasoning="loud"), "loud"),  # type: ignore[arg-type]
+        (lambda: panto.OpenAIChatConfig(model=" "), "model"),
+        (lambda: panto.OpenAIChatConfig(model="m", base_url="localhost:80"), "http"),
+        (lambda: panto.Agent(panto.Config(panto.OpenAIChatConfig(model="m")), None), "store.create"),  # type: ignore[arg-type]
+        (lambda: panto.Agent(None, panto.NullStore().create()), "Config"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_ordinary_mistake_is_a_config_error_that_names_it(mistake: Any, told: str) -> None:
+    with pytest.raises(panto.ConfigError, match=told):
+        mistake()
+
+
+def test_what_is_no_message_or_no_block_is_named_before_anything_is_sent(face: Face) -> None:
+    stage = Stage(face, "memory")
+    for wrong in ({"role": "user"}, panto.Message(panto.MessageRole.USER, ["hello"])):  # type: ignore[list-item]
+        agent, provider = stage.agent([])
+        agent.conversation.messages.append(wrong)
+        ran = stage.run(agent)
+        assert isinstance(ran.error, panto.ConfigError)
+        assert "message 0" in str(ran.error)
+        assert provider.requests == []
+        with pytest.raises(panto.ConfigError, match="message 0"):
+            agent.conversation.problems()
+
+
+def test_a_tool_choice_that_names_no_tool_is_refused(face: Face) -> None:
+    stage = Stage(face, "memory")
+    agent, provider = stage.agent([], stage.tool("echo", echo), provider={"tool_choice": "nope"})
+    assert isinstance(stage.run(agent).error, panto.ConfigError)
+    assert provider.requests == []
+
+
+def test_the_last_error_tells_how_often_it_was_tried(stage: Stage) -> None:
+    agent, _ = stage.agent([fail(529, "busy")] * 5)
+    assert "tried 5 times" in str(stage.run(agent).error)

@@ -14,6 +14,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from .config import JSON, StopReason, WireIdentity
+from .errors import ConfigError
 from .usage import Usage
 
 __all__ = [
@@ -95,7 +96,10 @@ class StoredMediaPart(msgspec.Struct, frozen=True, gc=False, tag_field="kind", t
 
     @classmethod
     def of(cls, part: MediaPart) -> StoredMediaPart:
-        """The stored form of `part`."""
+        """The stored form of `part`. Raises `ConfigError` when its data are no bytes."""
+        data: object = part.data
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise ConfigError(f"the data of a MediaPart are bytes, not {type(data).__name__}")
         return cls(part.media_type, base64.b64encode(part.data).decode("ascii"))
 
     def __repr__(self) -> str:
@@ -223,6 +227,15 @@ class Message(msgspec.Struct, kw_only=False, omit_defaults=True):
     stop_reason: StopReason | None = None
     stop_raw: str | None = None
 
+    def __post_init__(self) -> None:
+        given: object = self.content
+        if isinstance(given, str):
+            self.content = [TextualBlock(given)]
+        elif not isinstance(given, list):
+            self.content = list(self.content)
+        if type(self.role) is not MessageRole:
+            self.role = MessageRole(self.role)
+
     @property
     def text(self) -> str:
         """The text blocks, one after the other."""
@@ -329,6 +342,12 @@ class Conversation:
 
 def user_message(said: UserMessage) -> Message:
     """The message that `said` makes in a history."""
+    text: object = said.text
+    media: object = said.media
+    if not isinstance(text, str):
+        raise ConfigError(f"the text of a user's message is a str, not {type(text).__name__}")
+    if not isinstance(media, list | tuple) or not all(isinstance(part, MediaPart) for part in media):
+        raise ConfigError("the media of a user's message are a list of panto.MediaPart(media_type, data)")
     content: list[ContentBlock] = []
     for part in said.media:
         stored = StoredMediaPart.of(part)

@@ -169,7 +169,9 @@ class ProviderError(PantoError):
             facts.append(f"HTTP {self.status}")
         if self.request_id:
             facts.append(f"request {self.request_id}")
-        text = f"{who}: {self.message} ({', '.join(facts)})"
+        # Words of panto's own about the way there name the host already.
+        said = self.message if who in self.message else f"{who}: {self.message}"
+        text = f"{said} ({', '.join(facts)})"
         return f"{text}\n{self.hint}" if self.hint else text
 
     def __reduce__(self) -> tuple[object, ...]:

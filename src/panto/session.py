@@ -82,7 +82,7 @@ class SessionStore(Protocol):
         """All sessions, the one used last first."""
         ...
 
-    def resolve(self, id: str) -> Session | Awaitable[Session | None] | None:
+    def resolve(self, id: str, /) -> Session | Awaitable[Session | None] | None:
         """The session with this id, or whose id begins so; `None` if there is none.
 
         Raises `AmbiguousSession` when several do, `SessionError` for an empty or impossible id.
@@ -93,11 +93,11 @@ class SessionStore(Protocol):
         """The session whose last message is the newest, or `None`."""
         ...
 
-    def load(self, id: str) -> Conversation | Awaitable[Conversation | None] | None:
+    def load(self, id: str, /) -> Conversation | Awaitable[Conversation | None] | None:
         """The conversation as it stood, or `None` if there is no such session."""
         ...
 
-    def append_messages(self, session_id: str, messages: Sequence[PersistentMessage]) -> Awaitable[None] | None:
+    def append_messages(self, session_id: str, messages: Sequence[PersistentMessage], /) -> Awaitable[None] | None:
         """Keep these messages, after those kept before, durably; all or an error.
 
         Raises `StoreError` when it cannot; the same messages are then offered again with the next. A message is known

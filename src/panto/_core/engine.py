@@ -33,6 +33,10 @@ logger = logging.getLogger("panto")
 T = TypeVar("T")
 
 
+CHOICES = ("auto", "none", "required")
+"""What `tool_choice` may be beside the name of a tool."""
+
+
 class Offer:
     """The tools of one provider call: declarations in a stable order, and who answers to each name."""
 
@@ -59,8 +63,14 @@ class Engine:
     def __init__(self, config: Config, session: Session, conversation: Conversation | None, hooks: Hooks) -> None:
         if not isinstance(config, Config):
             raise ConfigError(f"config is a panto.Config, not {type(config).__name__}")
-        if not isinstance(session, Session):
-            raise ConfigError("session is a panto.Session: take one from store.create(), resolve() or latest()")
+        given: object = session
+        if given is None:
+            raise ConfigError("session is None: the store had none to go on with, so take a new one by store.create()")
+        if not isinstance(given, Session):
+            raise ConfigError(
+                f"session is a panto.Session, not {type(given).__name__}; take one from store.create(), resolve() "
+                "or latest()"
+            )
         if not isinstance(hooks, Hooks):
             raise ConfigError(f"hooks is a panto.Hooks, not {type(hooks).__name__}")
         self.config: Config = config
@@ -275,6 +285,9 @@ class Engine:
     def provider_call(self, offer: Offer, *, first: bool) -> Call:
         """The call that the conversation makes now."""
         provider = self.config.provider
+        wanted = provider.tool_choice
+        if wanted is not None and wanted not in (*CHOICES, *offer.runners):
+            raise ConfigError(f"tool_choice is {', '.join(CHOICES)} or the name of a tool; no tool is named {wanted!r}")
         if self._wire is None or self._wire[0] is not provider or self._wire[1] is not offer:
             made = wire_for(provider, offer.names)
             self._wire = (provider, offer, made, View(made.target))

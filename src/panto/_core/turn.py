@@ -87,7 +87,7 @@ def provider_call(call: Call, cell: StateCell) -> Plan[Answer]:
         if not again or (shown and not call.retry.mid_stream):
             cell.move(State.FAILED)
             # Not in the handler above: its exception has the provider's words as they came, and would be the context.
-            raise provider_error(failure, url, partial)
+            raise provider_error(failure, url, partial, tries=attempt)
         cell.move(State.BACKOFF)
         delay = _delay(call.retry, attempt, failure.retry_after, (yield from do(Jitter())))
         yield ProviderRetry(
@@ -181,18 +181,17 @@ HINTS: dict[ErrorKind, Callable[[str], str]] = {
     ErrorKind.AUTH: lambda url: "Check the API key: is it the right one for this host, and whole?",
     ErrorKind.BILLING: lambda url: "The account has no credit or quota left; waiting does not help.",
     ErrorKind.NOT_FOUND: lambda url: f"POST {url} was not found: check base_url (with or without /v1) and the model.",
-    ErrorKind.CONTEXT_OVERFLOW: lambda url: "Compact the conversation, or start a new one.",
-    ErrorKind.CERTIFICATE: lambda url: (
-        "If your network inspects TLS, name its CA: SSL_CERT_FILE, or panto.init(ca_bundle=...)."
-    ),
+    ErrorKind.CONTEXT_OVERFLOW: lambda url: "Shorten the conversation (`agent.conversation.messages`), or start anew.",
 }
 """What to do next, by kind; told the URL that was called."""
 
 
-def provider_error(failure: Failure, url: str, partial: list[ContentBlock]) -> ProviderError:
+def provider_error(failure: Failure, url: str, partial: list[ContentBlock], *, tries: int = 1) -> ProviderError:
     """The error that the caller gets."""
     kind = ContextOverflowError if failure.kind is ErrorKind.CONTEXT_OVERFLOW else ProviderError
-    hint = HINTS.get(failure.kind)
+    hints = [f"It was tried {tries} times."] if tries > 1 else []
+    if (hint := HINTS.get(failure.kind)) is not None:
+        hints.append(hint(url))
     return kind(
         failure.kind,
         failure.status,
@@ -202,5 +201,5 @@ def provider_error(failure: Failure, url: str, partial: list[ContentBlock]) -> P
         failure.request_id,
         Message(MessageRole.ASSISTANT, partial, stop_reason=StopReason.ABORTED) if partial else None,
         url=url,
-        hint=hint(url) if hint else None,
+        hint=" ".join(hints) or None,
     )

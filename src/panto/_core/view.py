@@ -35,6 +35,7 @@ from panto.conversation import (
 from panto.rules import RULES
 from panto.rules.verdicts import (
     Target,
+    check_made,
     goes_on,
     has_surrogates,
     is_blank,
@@ -149,6 +150,7 @@ class View:
 
     def _take(self, message: Message) -> None:
         self.work += 1
+        check_made(len(self._seen), message)
         match message.role:
             case MessageRole.SYSTEM:
                 so_far = Message(MessageRole.SYSTEM, list(self._effective))

@@ -54,7 +54,9 @@ def max_tokens_of(config: AnthropicMessagesConfig) -> int:
     if config.max_tokens is not None:
         return config.max_tokens
     window = window_of(config.model)
-    return MAX_TOKENS if window is None else min(MAX_TOKENS, window.output)
+    limit = MAX_TOKENS if window is None else min(MAX_TOKENS, window.output)
+    # Where the config knows of a small window, half of it stays for the question.
+    return limit if config.context_window is None else max(1, min(limit, config.context_window // 2))
 
 
 class MessagesWire:

@@ -33,6 +33,7 @@ from .verdicts import (
     Target,
     arguments_rule,
     broken_media,
+    check_made,
     fits,
     goes_on,
     has_surrogates,
@@ -137,6 +138,7 @@ def problems(messages: Sequence[Message], for_: WireIdentity | Target | None = N
     paused: dict[str, tuple[int, int]] = {}
     last_thoughts: list[tuple[int, int]] = []
     for at, message in enumerate(messages):
+        check_made(at, message)
         if not message.content and message.role is not MessageRole.SYSTEM:
             report("empty_message", at)
         judged = verdicts(message, target, server_uses)

@@ -28,6 +28,7 @@ from panto.conversation import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from panto.errors import ConfigError
 
 from .ids import id_shape
 
@@ -149,6 +150,17 @@ def opaque_facts(block: OpaqueBlock) -> OpaqueFacts | None:
 
 
 # ------------------------------------------------------------- what is sent
+
+
+def check_made(at: int, message: object) -> None:
+    """Refuse what is no message, or holds what is no block: a mistake of the program, which no view can mend."""
+    if not isinstance(message, Message):
+        raise ConfigError(f"message {at} of the conversation is a {type(message).__name__}, not a panto.Message")
+    blocks: list[object] = list(message.content)
+    for where, block in enumerate(blocks):
+        if not isinstance(block, ContentBlock):
+            kind = type(block).__name__
+            raise ConfigError(f"block {where} of message {at} is a {kind}, not a content block such as TextualBlock")
 
 
 def verdicts(message: Message, target: Target | None, server_uses: set[str]) -> list[str | None]:
