@@ -2,10 +2,10 @@
 
     python bench/chunks.py [--chunks 20000] [--rounds 5]
 
-A loopback server in a process of its own sends the whole answer at once, from prebuilt bytes; where it says
-"chunked", each event is an HTTP chunk of its own, as providers send it, and the floor is the same as without. The floor is what nobody
-can do without: a bare socket (sync, and under asyncio), the bytes split at blank lines, each event decoded by msgspec
-into a type. CPU is that of this process, the best of the rounds.
+A loopback server in a process of its own sends the whole answer at once, from prebuilt bytes; where it says "chunked",
+each event is an HTTP chunk of its own, as providers send it, and the floor is the same as without. The floor is what
+nobody can do without: a bare socket (sync, and under asyncio), the bytes split at blank lines, each event decoded by
+msgspec into a type. CPU is that of this process, the best of the rounds.
 """
 
 from __future__ import annotations
