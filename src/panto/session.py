@@ -37,7 +37,7 @@ class PersistentMessage(msgspec.Struct, frozen=True):
     tools_available: Sequence[ToolDecl] = ()
 
 
-class SessionInfo(msgspec.Struct, kw_only=True):
+class SessionInfo(msgspec.Struct):
     """What choosing a session needs, and no more.
 
     `created` and `modified` are ISO 8601 in UTC; `last_user_message` may be cut. The last four are the identity used
