@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias, overload
+from typing import TypeAlias, cast, overload
 
 import msgspec
 
@@ -122,14 +122,15 @@ def as_result(value: object) -> ToolCallResult:
 def _sound(result: ToolCallResult) -> ToolCallResult:
     """The same result where its parts are parts; types are promises, and a history must hold whatever comes."""
     given: object = result.parts
-    if isinstance(given, list | tuple | ResultParts) and all(map(_is_part, given)):
-        return result
     if isinstance(given, str):
         return ToolCallResult((TextPart(given),), result.is_error, result.details)
-    if isinstance(given, list | tuple | ResultParts) and (parts := _parts(given)) and all(map(_is_part, parts)):
-        return ToolCallResult(parts, result.is_error, result.details)
-    if isinstance(given, list | tuple) and all(isinstance(part, str) for part in given):
-        return ToolCallResult(tuple(TextPart(part) for part in given), result.is_error, result.details)
+    if isinstance(given, list | tuple | ResultParts):
+        values: list[object] = list(given)
+        if all(map(_is_part, values)):
+            return result
+        parts = tuple(TextPart(value) if isinstance(value, str) else value for value in values)
+        if all(map(_is_part, parts)):
+            return ToolCallResult(cast("tuple[ResultPart, ...]", parts), result.is_error, result.details)
     return ToolCallResult.error("The tool returned a result whose parts are neither text nor media.")
 
 
