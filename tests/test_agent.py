@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 import time
 from typing import Any
@@ -15,6 +16,9 @@ from .faces import Face
 from .stage import Stage, results, texts
 
 TEXT = panto.ContentBlockType.TEXT
+DOT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYGAAAAAEAAH2FzhVAAAAAElFTkSuQmCC"
+)
 
 
 def echo(arguments: dict[str, Any]) -> str:
@@ -96,7 +100,7 @@ def test_system_prompts_are_sent_once_and_first_and_replaced(stage: Stage) -> No
 
 def test_a_user_message_brings_its_media_and_its_metadata(stage: Stage) -> None:
     agent, provider = stage.agent([say("a dot")])
-    stage.run(agent, panto.UserMessage("What is it?", [panto.MediaPart("image/png", b"\x89PNG\r\n\x1a\n")], '{"n":1}'))
+    stage.run(agent, panto.UserMessage("What is it?", [panto.MediaPart("image/png", DOT)], '{"n":1}'))
     said = agent.conversation.messages[0]
     assert (said.metadata, said.content[0].type if hasattr(said.content[0], "type") else type(said.content[0])) == (
         '{"n":1}',

@@ -402,8 +402,10 @@ ProviderConfig: TypeAlias = OpenAIChatConfig | AnthropicMessagesConfig
 class Config(msgspec.Struct, frozen=True):
     """Everything an agent needs but its tools and its session.
 
-    `max_image_side` is the longest side, in pixels, that an image shall keep when it enters the history; images are
-    not shrunk yet.
+    `max_image_side` is the longest side, in pixels, that an image keeps when it enters the history, from the user or a
+    tool; a longer one is shrunk, see `docs/images.md`. 1,568 is what Anthropic shrinks to by itself; in a request of
+    more than 20 images it refuses sides over 2,000 (https://docs.anthropic.com/en/docs/build-with-claude/vision,
+    2026-12).
     """
 
     provider: ProviderConfig

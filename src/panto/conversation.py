@@ -78,7 +78,8 @@ class TextPart(msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="tex
 class MediaPart(msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="media"):
     """An image or document as bytes, as a tool or a user gives it.
 
-    `media_type` is a claim: what goes on the wire is told from the bytes.
+    `media_type` is a claim: what goes on the wire is told from the bytes. An image longer than `Config.max_image_side`,
+    or of too many bytes, is shrunk before it is stored; what no provider can read becomes a text that says so.
     """
 
     media_type: str

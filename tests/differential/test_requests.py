@@ -18,7 +18,7 @@ SCHEMA: dict[str, Any] = {
     "properties": {"path": {"type": "string", "description": "where"}, "lines": {"type": "integer"}},
     "required": ["path"],
 }
-PIXEL = "iVBORw0KGgo="
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYGAAAAAEAAH2FzhVAAAAAElFTkSuQmCC"
 ARGUMENTS = '{"path": "Ærø 🦊.txt", "lines": 3}'
 
 

@@ -6,13 +6,13 @@ allowed, is never run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from panto.config import Limits
-from panto.conversation import ResultPartStored, StoredMediaPart, TextPart, ToolResultBlock, ToolUseBlock
+from panto.conversation import MediaPart, ResultPartStored, StoredMediaPart, TextPart, ToolResultBlock, ToolUseBlock
 from panto.events import ToolDispatchComplete, ToolDispatchStart, ToolProgress
 from panto.rules.verdicts import arguments_rule
 from panto.tools import (
@@ -44,11 +44,16 @@ NOT_STORED = "The call was not run: the session could not be stored."
 
 
 class Dispatcher(msgspec.Struct, frozen=True):
-    """What running calls needs: who answers to which name, the caller's hooks, and the limits."""
+    """What running calls needs: who answers to which name, the caller's hooks, and the limits.
+
+    prepare: makes the images of a result fit for a history; of what a hook returned, since the driver did the rest.
+    """
 
     runners: Mapping[str, Tool | ToolSource]
     hooks: Hooks
     limits: Limits
+    max_image_side: int = 1568
+    prepare: Callable[[ToolCallResult, int], ToolCallResult] | None = None
 
 
 class Batch:
@@ -205,14 +210,14 @@ def _run(batch: Batch, group: Sequence[tuple[int, ToolCall]], with_: Dispatcher)
         runner = with_.runners[call.name]
         if isinstance(runner, Tool):
             timeout = with_.limits.tool_timeout if runner.timeout is None else runner.timeout
-            jobs.append(Job((call,), runner, timeout))
+            jobs.append(Job((call,), runner, timeout, with_.max_image_side))
             where.append([(at, call)])
         elif (position := sources.get(id(runner))) is not None:
             where[position].append((at, call))
             jobs[position] = msgspec.structs.replace(jobs[position], calls=(*jobs[position].calls, call))
         else:
             sources[id(runner)] = len(jobs)
-            jobs.append(Job((call,), runner, with_.limits.tool_timeout))
+            jobs.append(Job((call,), runner, with_.limits.tool_timeout, with_.max_image_side))
             where.append([(at, call)])
     yield from do(StartTools(tuple(jobs)))
     waiting = len(jobs)
@@ -235,8 +240,15 @@ def _run(batch: Batch, group: Sequence[tuple[int, ToolCall]], with_: Dispatcher)
                                 f"after_tool_call returns a ToolCallResult, or None to change nothing, not {kind}"
                             )
                         if changed is not None:
-                            batch.results[at] = limit_result(as_result(changed), with_.limits.max_tool_result_bytes)
+                            fit = yield from _prepared(as_result(changed), with_)
+                            batch.results[at] = limit_result(fit, with_.limits.max_tool_result_bytes)
                     yield ToolDispatchComplete(call, batch.results[at])
+
+
+def _prepared(result: ToolCallResult, with_: Dispatcher) -> Plan[ToolCallResult]:
+    if with_.prepare is None or not any(isinstance(part, MediaPart) for part in result.parts):
+        return result
+    return (yield from do(CallUser(with_.prepare, (result, with_.max_image_side), blocking=True)))
 
 
 def _settle(batch: Batch, at: int, call: ToolCall, result: ToolCallResult, *, start: bool) -> Plan[None]:

@@ -84,11 +84,15 @@ class Jitter(Effect[float], frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Calls to be run as one: one call of a tool, or all calls of one source in a message."""
+    """Calls to be run as one: one call of a tool, or all calls of one source in a message.
+
+    max_image_side: pixels; the driver prepares the images of their results.
+    """
 
     calls: tuple[ToolCall, ...]
     runner: Tool | ToolSource
     timeout: float
+    max_image_side: int = 1568
 
 
 class StartTools(Effect[None], frozen=True):

@@ -7,16 +7,25 @@ wait and in nothing else.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from panto._secret import Secret
 from panto._wire.names import NameTable
 from panto.config import AnthropicMessagesConfig, Config, OpenAIChatConfig, ProviderConfig, StopReason
-from panto.conversation import Conversation, Message, MessageRole, SystemMode, UserMessage, system_message, user_message
+from panto.conversation import (
+    Conversation,
+    MediaBlock,
+    Message,
+    MessageRole,
+    SystemMode,
+    UserMessage,
+    system_message,
+    user_message,
+)
 from panto.errors import ConfigError, SessionError, SessionNotFound, StateError, ToolNameError
 from panto.session import PersistentMessage, Session, SessionStore
-from panto.tools import Hooks, Tool, ToolDecl, ToolSource, normal_schema, normal_tool
+from panto.tools import Hooks, Tool, ToolCallResult, ToolDecl, ToolSource, normal_schema, normal_tool
 from panto.usage import ContextUsage
 
 from .context import context_usage
@@ -58,7 +67,11 @@ class Engine:
     call: the provider call that is under way. batch: the tool calls that wait for their results.
     behind: whether a run ended without a chance to store what it left.
     watch: a recorder's, while there is one.
+    prepare_message, prepare_result: make images fit for the history, given the longest side; the face sets them.
     """
+
+    prepare_message: Callable[[Message, int], None] | None = None
+    prepare_result: Callable[[ToolCallResult, int], ToolCallResult] | None = None
 
     def __init__(self, config: Config, session: Session, conversation: Conversation | None, hooks: Hooks) -> None:
         if not isinstance(config, Config):
@@ -140,6 +153,11 @@ class Engine:
         if blocks := message.tool_calls:
             self.batch = Batch(blocks)
             self._batch_offer = offer
+
+    def prepare(self, said: Message) -> Plan[None]:
+        """Make the images of a message fit, before it joins."""
+        if self.prepare_message is not None and any(isinstance(block, MediaBlock) for block in said.content):
+            yield from do(CallUser(self.prepare_message, (said, self.config.max_image_side), blocking=True))
 
     def close_batch(self) -> None:
         """Let the results of the waiting calls join; a call that has none was interrupted. No call is ever left."""
@@ -278,7 +296,8 @@ class Engine:
 
     def dispatcher(self, offer: Offer) -> Dispatcher:
         """What running this offer's calls needs."""
-        return Dispatcher(offer.runners, self.hooks, self.config.limits)
+        side, prepare = self.config.max_image_side, self.prepare_result
+        return Dispatcher(offer.runners, self.hooks, self.config.limits, side, prepare)
 
     # ---- the provider
 

@@ -38,6 +38,7 @@ def run(engine: Engine, said: Message | None, cell: StateCell) -> Plan[None]:
             raise ConfigError("run(None) goes on from where the history stands, and there is nothing in it yet")
         offer = yield from engine.offer()
         if said is not None:
+            yield from engine.prepare(said)
             engine.join(said, offer.decls)
             try:
                 yield from engine.flush()

@@ -208,6 +208,8 @@ class _Batch:
             try:
                 async with limit:
                     results = jobs.results(job, context, await _called(job, context))
+                    if jobs.unprepared(results):
+                        results = cast(jobs.Outcome, await in_thread(jobs.prepared, job, results))
             except TimeoutError as error:
                 results = jobs.timed_out(job) if limit.expired() else jobs.failure(job, error)
         except asyncio.CancelledError as error:

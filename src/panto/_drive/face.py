@@ -5,6 +5,7 @@ Law: a method that cannot wait is the same in both colours, and is written here,
 
 from __future__ import annotations
 
+from panto import _images
 from panto._core.engine import Engine
 from panto._core.state import State
 from panto.config import Config
@@ -21,6 +22,8 @@ class Face:
 
     def __init__(self, config: Config, session: Session, conversation: Conversation | None, hooks: Hooks) -> None:
         self._engine: Engine = Engine(config, session, conversation, hooks)
+        self._engine.prepare_message = _images.prepare_message
+        self._engine.prepare_result = _images.prepare_result
         self._guard: Guard = Guard()
 
     def set_config(self, config: Config) -> None:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
+from panto import _images
 from panto._core.effects import Job
 from panto.config import JSON
 from panto.tools import ArgumentError, Tool, ToolCall, ToolCallResult, as_result
@@ -82,6 +83,16 @@ def results(job: Job, context: Context, returned: object) -> Outcome:
         return tuple(as_result(item) for item in returned)
     source = type(job.runner).__name__
     return failure(job, RuntimeError(f"{source}.call() did not return one result for each call"))
+
+
+def unprepared(outcome: Outcome) -> bool:
+    """Whether there are images or documents in the results, so that preparing them may take a while."""
+    return any(map(_images.has_media, outcome))
+
+
+def prepared(job: Job, outcome: Outcome) -> Outcome:
+    """The results with their images fit for a history."""
+    return tuple(_images.prepare_result(result, job.max_image_side) for result in outcome)
 
 
 def failure(job: Job, error: BaseException) -> Outcome:

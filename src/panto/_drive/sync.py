@@ -206,7 +206,7 @@ class _Batch:
                 future = self._portal.submit(returned)
                 context.on_cancel(future.cancel)
                 returned = result(future)  # the timer of `next` cancels it
-            results = jobs.results(job, context, returned)
+            results = jobs.prepared(job, jobs.results(job, context, returned))
         except BaseException as error:
             if not isinstance(error, (Exception, *jobs.cancellations())):
                 self._signals.put(error)
