@@ -25,6 +25,7 @@ from panto._wire.anthropic_messages_read import MessagesDecoder
 from panto._wire.anthropic_thinking import BINDING_BETA, Thinking, thinker_of
 from panto._wire.failures import Failure, classify
 from panto._wire.names import NameTable
+from panto._wire.prefix import Prefix
 from panto._wire.protocol import HTTPRequest, Sendable
 from panto.config import AnthropicMessagesConfig, ReasoningEffort
 from panto.conversation import SystemBlock, TextualBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
@@ -75,6 +76,7 @@ class MessagesWire:
         self._tools: tuple[ToolDecl, ...] = ()
         self._tools_json = b"[]"
         self._warned: set[str] = set()
+        self._prefix = Prefix()
 
     def request(
         self,
@@ -253,18 +255,17 @@ class MessagesWire:
         return encode(fields)
 
     def _messages_json(self, messages: Sequence[Sendable]) -> bytes:
-        out: list[bytes] = []
-        for message in messages:
-            if message.encoded is None:
-                content = encode_content(message.role, message.blocks, self._names)
-                message.encoded = b'{"role":' + encode(message.role) + b',"content":' + content + b"}"
-            out.append(message.encoded)
-        if messages and messages[-1].role == "assistant":
-            out[-1] = self._trimmed(messages[-1], out[-1])
+        beginning, tail, out = self._prefix.pieces(messages, self._message)
+        if tail and tail[-1].role == "assistant":
+            out[-1] = self._trimmed(tail[-1], out[-1])
         if self._config.prompt_cache:
-            for at in _tails(messages):
+            for at in _tails(tail):
                 out[at] = out[at][:-3] + _MARK + b"}]}"
-        return b"[" + b",".join(out) + b"]"
+        return b"[" + b",".join([*beginning, *out]) + b"]"
+
+    def _message(self, message: Sendable) -> bytes:
+        content = encode_content(message.role, message.blocks, self._names)
+        return b'{"role":' + encode(message.role) + b',"content":' + content + b"}"
 
     def _trimmed(self, last: Sendable, encoded: bytes) -> bytes:
         """An answer that the model is to go on from: the vendor refuses white space at its end."""
@@ -272,8 +273,7 @@ class MessagesWire:
         if not isinstance(text, TextualBlock) or text.text == text.text.rstrip():
             return encoded
         blocks = (*last.blocks[:-1], TextualBlock(text.text.rstrip()))
-        content = encode_content(last.role, blocks, self._names)
-        return b'{"role":' + encode(last.role) + b',"content":' + content + b"}"
+        return self._message(Sendable(last.role, blocks))
 
 
 _ANYTHING: Final[dict[str, object]] = {"type": "object", "properties": {}}

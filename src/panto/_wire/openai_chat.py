@@ -20,6 +20,7 @@ from panto._wire.failures import Failure, classify
 from panto._wire.names import NameTable
 from panto._wire.openai_chat_read import ChatDecoder
 from panto._wire.openai_chat_sealed import EXTRA_CONTENT, REASONING_DETAILS, REASONING_OPAQUE
+from panto._wire.prefix import Prefix
 from panto._wire.protocol import HTTPRequest, Sendable
 from panto._wire.surrogates import well_formed, well_formed_json
 from panto.config import JSON, OpenAIChatConfig
@@ -71,6 +72,7 @@ class ChatWire:
         if self.compat.tool_call_id is not None:
             # The config's pattern says how long an id may be, too.
             self.target = msgspec.structs.replace(self.target, id_pattern=self.compat.tool_call_id, id_max=4096)
+        self._prefix = Prefix()
         self._url = _with_path(config.base_url)
         self._secret_url = None if config.url_secret is None else Secret(_with_path(config.url_secret()))
 
@@ -153,13 +155,12 @@ class ChatWire:
         encoded: list[bytes] = []
         if prompt := "\n\n".join(block.text for block in system if block.text.strip()):
             encoded.append(_encoded({"role": self.compat.system_role, "content": prompt}))
-        for message in messages:
-            if message.encoded is None:
-                made = self._assistant(message) if message.role == "assistant" else self._user(message)
-                message.encoded = b",".join(map(_encoded, made))
-            if message.encoded:
-                encoded.append(message.encoded)
-        return b"[" + b",".join(encoded) + b"]"
+        beginning, _, tail = self._prefix.pieces(messages, self._message)
+        return b"[" + b",".join([*encoded, *beginning, *filter(None, tail)]) + b"]"
+
+    def _message(self, message: Sendable) -> bytes:
+        made = self._assistant(message) if message.role == "assistant" else self._user(message)
+        return b",".join(map(_encoded, made))
 
     def _assistant(self, message: Sendable) -> list[_Part]:
         text: list[str] = []
