@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from typing import TypeVar
 
 from panto._wire.surrogates import well_formed
 from panto.conversation import (
     CompactionSummaryBlock,
+    MediaBlock,
     ResultPartStored,
     StoredMediaPart,
     SystemBlock,
@@ -21,6 +23,7 @@ from panto.conversation import (
     ThinkingBlock,
     ToolResultBlock,
 )
+from panto.rules.media import broken_rule, limits_of, stored_kind
 from panto.rules.verdicts import (
     Target,
     arguments_rule,
@@ -40,6 +43,7 @@ __all__ = [
     "clean_name",
     "clean_result",
     "clean_system",
+    "fit_media",
     "missing_result",
     "summary_text",
 ]
@@ -67,6 +71,13 @@ NO_NAME = "unnamed_tool"
 SUMMARY_PREFACE = "What follows is a summary of the conversation so far; the messages it replaces are gone.\n\n"
 """Before the text of a `CompactionSummaryBlock`, which is sent as words of the user."""
 
+
+MEDIA_NOTES = {
+    "unreadable_media": "[an image or document was left out: its data are of no kind that can be read]",
+    "image_too_large": "[an image was left out: it is larger than this provider takes]",
+}
+"""In place of media that would be refused, by the rule they break. Nothing is decoded for a request; what is fit for
+every provider is made when an image enters a history."""
 
 _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
@@ -103,7 +114,21 @@ def clean_system(block: SystemBlock) -> SystemBlock:
     return block if text is block.text else SystemBlock(text, block.mode)
 
 
-def clean_result(block: ToolResultBlock, call_id: str) -> ToolResultBlock:
+Media = TypeVar("Media", MediaBlock, StoredMediaPart)
+
+
+def fit_media(media: Media, target: Target, *, crowded: bool) -> Media | str:
+    """Media under the type that they are; words instead where the target would refuse them."""
+    match broken_rule(media, limits_of(target.identity.api_style), crowded=crowded):
+        case None:
+            return media
+        case "media_type":
+            return type(media)(stored_kind(media) or media.media_type, media.data)
+        case rule:
+            return MEDIA_NOTES[rule]
+
+
+def clean_result(block: ToolResultBlock, call_id: str, target: Target, *, crowded: bool = False) -> ToolResultBlock:
     """The result of the call that is sent as `call_id`: blank parts left out, an error never without words."""
     parts: list[ResultPartStored] = []
     changed = block.id != call_id
@@ -119,6 +144,10 @@ def clean_result(block: ToolResultBlock, call_id: str) -> ToolResultBlock:
                 if broken_media(part):
                     changed = True
                     continue
+                fit = fit_media(part, target, crowded=crowded)
+                if fit is not part:
+                    changed = True
+                    part = TextPart(fit) if isinstance(fit, str) else fit
         parts.append(part)
     if not parts and block.is_error:
         changed = True

@@ -25,6 +25,7 @@ from panto.conversation import (
     Message,
     MessageRole,
     OpaqueBlock,
+    StoredMediaPart,
     SystemBlock,
     TextualBlock,
     ThinkingBlock,
@@ -33,6 +34,7 @@ from panto.conversation import (
     effective_system_blocks,
 )
 from panto.rules import RULES
+from panto.rules.media import CROWD, is_image, limits_of
 from panto.rules.verdicts import (
     Target,
     check_made,
@@ -56,6 +58,7 @@ from .repair import (
     clean_name,
     clean_result,
     clean_system,
+    fit_media,
     missing_result,
     summary_text,
 )
@@ -99,6 +102,10 @@ class _Turn:
         return (*results, *self.blocks)
 
 
+class _Crowd(Exception):
+    """There are more images now than the larger side holds for: the view begins anew, by the smaller one."""
+
+
 _SNAPSHOT = attrgetter("role", "content", "identity", "stop_reason")
 
 
@@ -114,7 +121,10 @@ class View:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.work = 0
+        limits = limits_of(target.identity.api_style)
+        self._sides_differ = limits.side != limits.crowded_side
         self._reserved: set[str] = set()
+        self._crowded = False
         self._items: list[Sendable] = []
         self._begin()
 
@@ -125,6 +135,7 @@ class View:
         self._ids = CallIds(self.target, self._reserved)
         self._slots: dict[str, list[_Slot]] = {}
         self._server_uses: set[str] = set()
+        self._images = 0
         self._passing: list[_Turn] = []
         self._paused: dict[str, tuple[_Turn, ContentBlock]] = {}
         self._effective: list[SystemBlock] = []
@@ -135,6 +146,7 @@ class View:
         known = len(self._seen)
         if known > len(messages) or list(map(_SNAPSHOT, messages[:known])) != self._seen:
             self._reserved = set()
+            self._crowded = False
             self._begin()
         while True:
             try:
@@ -142,6 +154,9 @@ class View:
                     self._take(message)
                 break
             except IdClash:
+                self._begin()
+            except _Crowd:
+                self._crowded = True
                 self._begin()
         self._render()
         return Viewed(self._system, list(self._items))
@@ -173,6 +188,7 @@ class View:
                 case _:
                     said.append(self._fit(block))
         if said:
+            self._count(said)
             self._end_loop()
             self._end_pause()
             self._turn(MessageRole.USER).blocks += said
@@ -181,9 +197,16 @@ class View:
         """A result belongs to the last call of its id before it; without one, or with another there, it is dropped."""
         for slot in self._slots.get(block.id, ()):
             if slot.result is None:
-                slot.result = clean_result(block, slot.call_id)
+                slot.result = clean_result(block, slot.call_id, self.target, crowded=self._crowded)
+                self._count(slot.result.parts)
                 self._touch(slot.turn)
                 return
+
+    def _count(self, sent: Sequence[object]) -> None:
+        """Count the images that are sent; raises `_Crowd` when there are many."""
+        self._images += sum(isinstance(media, MediaBlock | StoredMediaPart) and is_image(media) for media in sent)
+        if self._images > CROWD and not self._crowded and self._sides_differ:
+            raise _Crowd
 
     def _take_answer(self, message: Message) -> None:
         kept = self._sent_of(message)
@@ -235,7 +258,10 @@ class View:
                     if is_sealed(block) or not has_surrogates(block.text)
                     else ThinkingBlock(well_formed(block.text))
                 )
-            case MediaBlock() | OpaqueBlock() | ToolResultBlock() | SystemBlock():
+            case MediaBlock():
+                media = fit_media(block, self.target, crowded=self._crowded)
+                return TextualBlock(media) if isinstance(media, str) else media
+            case OpaqueBlock() | ToolResultBlock() | SystemBlock():
                 return block
             case _:
                 assert_never(block)

@@ -35,20 +35,11 @@ from panto.conversation import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from panto.rules.media import IMAGES, bare_type, kind_of
 
 __all__ = ["encode", "encode_block", "encode_content", "markable"]
 
 _NO_OUTPUT: Final = "(no output)"
-
-_SIGNATURES: Final[tuple[tuple[bytes, str], ...]] = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"%PDF-", "application/pdf"),
-)
-
-_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 def encode(value: object) -> bytes:
@@ -172,7 +163,7 @@ def _part(part: ResultPartStored) -> dict[str, JSON] | None:
 def _media(claim: str, data: str) -> dict[str, JSON]:
     """An image or a document; a word about it where the provider takes no such media."""
     kind = _media_type(claim, data)
-    if kind in _IMAGES and data:
+    if kind in IMAGES and data:
         return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
     if kind == "application/pdf" and data:
         return {"type": "document", "source": {"type": "base64", "media_type": kind, "data": data}}
@@ -183,14 +174,7 @@ def _media(claim: str, data: str) -> dict[str, JSON]:
 
 def _media_type(claim: str, data: str) -> str:
     """What the first bytes say, and what was claimed where they say nothing."""
-    head = _decoded(data[:24])
-    for signature, kind in _SIGNATURES:
-        if head.startswith(signature):
-            return kind
-    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
-        return "image/webp"
-    claim = claim.partition(";")[0].strip().lower()
-    return "image/jpeg" if claim == "image/jpg" else claim
+    return kind_of(_decoded(data[:24]), claim) or bare_type(claim)
 
 
 def _decoded(data: str) -> bytes:

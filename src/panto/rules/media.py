@@ -18,7 +18,21 @@ import msgspec
 from panto.config import APIStyle
 from panto.conversation import MediaBlock, StoredMediaPart
 
-__all__ = ["CROWD", "IMAGES", "PDF", "MediaLimits", "base64_length", "image_size", "is_image", "kind_of", "limits_of"]
+__all__ = [
+    "CROWD",
+    "HEAD",
+    "IMAGES",
+    "PDF",
+    "MediaLimits",
+    "bare_type",
+    "base64_length",
+    "broken_rule",
+    "image_size",
+    "is_image",
+    "kind_of",
+    "limits_of",
+    "stored_kind",
+]
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """The formats that every provider with eyes reads."""

@@ -28,6 +28,7 @@ from panto.conversation import (
     ToolUseBlock,
 )
 
+from .media import CROWD, broken_rule, is_image, limits_of
 from .table import RULES
 from .verdicts import (
     Target,
@@ -82,6 +83,7 @@ class _Walk:
         self.paused: dict[str, tuple[int, int]] = {}
         self.last_thoughts: list[tuple[int, int]] = []
         self.server_uses: set[str] = set()
+        self.images: list[tuple[int, int, MediaBlock | StoredMediaPart]] = []
 
     def report(self, name: str, message: int, block: int | None = None) -> None:
         """Note that a rule is broken, if it concerns the target."""
@@ -111,6 +113,7 @@ class _Walk:
         for group in self.groups:
             for call in set(range(len(group.ids))) - {call for call, _, _ in group.came}:
                 self.report("missing_result", group.message, group.blocks[call])
+        self._crowd()
         return sorted(self.found, key=lambda one: (one.message or 0, -1 if one.block is None else one.block))
 
     def _blocks(self, at: int, message: Message, judged: Sequence[str | None]) -> list[int]:
@@ -127,6 +130,7 @@ class _Walk:
                 self._result(at, n, block)
                 continue
             sent.append(n)
+            self._image(at, n, block)
             if isinstance(block, ThinkingBlock) and self.target is not None and passes(block, self.target):
                 self.thoughts.append((at, n))
             self.calls_open = self.calls_open and message.role is not MessageRole.USER
@@ -145,6 +149,21 @@ class _Walk:
         if not self.calls_open or group is not self.groups[-1] or any(call > free[0] for call in taken):
             self.report("result_order", at, n)
         group.came.append((free[0], at, n))
+        for part in block.parts:
+            self._image(at, n, part)
+
+    def _image(self, at: int, n: int, media: ContentBlock | TextPart | StoredMediaPart) -> None:
+        if isinstance(media, MediaBlock | StoredMediaPart) and not broken_media(media) and is_image(media):
+            if _media_rule(media, self.target) != "image_too_large":
+                self.images.append((at, n, media))
+
+    def _crowd(self) -> None:
+        """Where many images are sent, those are too large that were not among few."""
+        if self.target is not None and len(self.images) > CROWD:
+            limits = limits_of(self.target.identity.api_style)
+            for at, n, media in self.images:
+                if broken_rule(media, limits, crowded=True) == "image_too_large":
+                    self.report("image_too_large", at, n)
 
     def _question(self) -> None:
         """The user speaks: what only a loop, a pause or the end of an answer held is left out from here."""
@@ -213,14 +232,24 @@ def _blemishes(block: ContentBlock, target: Target | None) -> Iterator[str]:
             for part in block.parts:
                 if is_blank(part.text) if isinstance(part, TextPart) else broken_media(part):
                     yield "blank_part"
-                elif isinstance(part, TextPart) and has_surrogates(part.text):
+                elif isinstance(part, StoredMediaPart):
+                    if (rule := _media_rule(part, target)) is not None:
+                        yield rule
+                elif has_surrogates(part.text):
                     yield "surrogates"
             if block.is_error and not any(_says(part) for part in block.parts):
                 yield "blank_error"
-        case MediaBlock() | OpaqueBlock():
+        case MediaBlock():
+            if (rule := _media_rule(block, target)) is not None:
+                yield rule
+        case OpaqueBlock():
             pass
         case _:
             assert_never(block)
+
+
+def _media_rule(media: MediaBlock | StoredMediaPart, target: Target | None) -> str | None:
+    return broken_rule(media, None if target is None else limits_of(target.identity.api_style))
 
 
 def _says(part: TextPart | StoredMediaPart) -> bool:

@@ -55,6 +55,8 @@ RULES: Final[dict[str, Rule]] = {
         Rule("blank_error", "the result of a failed call says nothing", "sent with words of panto's"),
         Rule("blank_part", "a part of a result holds nothing", "the part is left out"),
         Rule("broken_media", "the data of an image or document is no base64", _OUT, left_out=True),
+        Rule("unreadable_media", "the data are no image or PDF that a provider reads", "words of panto's in its place"),
+        Rule("media_type", "the media type is not what the data are", "sent as what the data are"),
         Rule("broken_seal", "signed thinking holds text that UTF-8 cannot carry", _OUT, left_out=True),
         Rule("broken_opaque", "an opaque block is not JSON", _OUT, left_out=True),
         # Reasoning and what else belongs to one provider.
@@ -70,6 +72,7 @@ RULES: Final[dict[str, Rule]] = {
         Rule("refused", "the vendor asks to leave a refused answer out", _OUT, left_out=True, styles=_MESSAGES),
         # What one provider takes.
         Rule("id_shape", "the provider does not take such a call id", "sent under one that it takes", styles=_ALL),
+        Rule("image_too_large", "the provider takes no such large image", "words of panto's in its place", styles=_ALL),
         Rule("begins_with_answer", "no question precedes the first answer", "a fixed one is put before", styles=_ALL),
         Rule("same_role", "two messages of one role in a row; strict templates refuse", "joined", styles=_CHAT),
     )
