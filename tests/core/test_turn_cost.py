@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -49,6 +50,8 @@ def steps(work: Callable[[], object]) -> int:
         nonlocal count
         count += event == "c_call"
 
+    gc.collect()
+    gc.disable()  # what others left to be finalised is not this work's
     sys.settrace(trace)
     sys.setprofile(profile)
     try:
@@ -56,6 +59,7 @@ def steps(work: Callable[[], object]) -> int:
     finally:
         sys.settrace(None)
         sys.setprofile(None)
+        gc.enable()
     return count
 
 
