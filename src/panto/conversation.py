@@ -295,7 +295,7 @@ class Conversation:
         self.messages: list[Message] = list(messages)
 
     def add_user_message(self, text: str, media: Sequence[MediaPart] = (), metadata: str | None = None) -> None:
-        """Append what a user says."""
+        """Append what a user says. Media are stored as they are; `Agent.run` makes its own fit for every provider."""
         self.messages.append(user_message(UserMessage(text, media, metadata)))
 
     def add_assistant_message(
