@@ -16,9 +16,7 @@ from .faces import Face
 from .stage import Stage, results, texts
 
 TEXT = panto.ContentBlockType.TEXT
-DOT = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYGAAAAAEAAH2FzhVAAAAAElFTkSuQmCC"
-)
+DOT = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYGAAAAAEAAH2FzhVAAAAAElFTkSuQmCC")
 
 
 def echo(arguments: dict[str, Any]) -> str:
@@ -271,6 +269,24 @@ def test_tc_10_a_call_cut_by_the_output_limit_is_not_run_and_the_model_is_told(s
             assert len(provider.requests) == 2
             assert {p.rule for p in agent.conversation.problems()} <= {"arguments"}
     assert ran_with == []
+
+
+def test_a_pause_of_the_provider_is_sent_back_as_it_is_and_the_loop_goes_on(stage: Stage) -> None:
+    agent, provider = stage.agent([say("Searching", stop="pause_turn"), say("Found.")], style="anthropic_messages")
+    ran = stage.run(agent)
+    assert texts(ran) == "SearchingFound."
+    assert [e.stop_reason for e in ran.of(panto.MessageComplete)] == [panto.StopReason.PAUSE, panto.StopReason.STOP]
+    assert ran.last.stop_reason is panto.StopReason.STOP
+    last = provider.requests[1].messages[-1]
+    assert (last["role"], "Searching" in str(last["content"])) == ("assistant", True)
+
+
+def test_pauses_without_end_are_counted_by_max_calls(stage: Stage) -> None:
+    agent, provider = stage.agent(
+        [say("on", stop="pause_turn")] * 3, style="anthropic_messages", limits=panto.Limits(max_calls=3)
+    )
+    assert stage.run(agent).last.stop_reason is panto.StopReason.LIMIT
+    assert len(provider.requests) == 3
 
 
 def test_a_limit_on_calls_ends_the_run_with_its_name(stage: Stage) -> None:

@@ -525,3 +525,23 @@ def test_many_threads_prepare_at_once_and_the_filters_of_warnings_stay() -> None
     assert len(set(map(repr, made))) == 1
     assert len(made) == 8
     assert warnings.filters == before
+
+
+@both_wires
+def test_images_that_are_too_much_for_one_request_make_room_from_the_oldest_on(face: Face, style: str) -> None:
+    """Each within its limit, all together over what a request may hold: 32 MB to Anthropic, 50 MB to OpenAI."""
+    stage = Stage(face, "memory")
+    limit = 24_000_000 if style == "anthropic_messages" else 40_000_000
+    talk = panto.Conversation()
+    agent, provider = stage.agent([say("ok")] * 5, style=style, conversation=talk)
+    for _ in range(4):
+        talk.add_user_message("see", [MediaPart("image/png", png_header(10, 10) + bytes(3_300_000))] * 3)
+        assert stage.run(agent).error is None
+    shown = [len(list(sent(request))) for request in provider.requests]
+    assert shown == ([3, 3, 3, 3] if limit == 24_000_000 else [3, 6, 9, 6])
+    found = [(problem.rule, problem.message) for problem in talk.problems(talk.messages[-1].identity)]
+    assert [rule for rule, _ in found if rule != "same_role"] == ["too_many_media"] * (12 - shown[-1])
+    fresh = panto.Conversation(messages=talk.messages[:-1])
+    again, anew = stage.agent([say("ok")], style=style, conversation=fresh)
+    assert stage.run(again, None).error is None
+    assert anew.requests[0].body["messages"] == provider.requests[-1].body["messages"]

@@ -60,6 +60,7 @@ def result(id: str = "a", *texts: str) -> ToolResultBlock:
 
 
 Q = user("go")
+PDF = MediaBlock("application/pdf", "JVBERi0x" * 2_000_000)
 
 # The rule, the conversation that breaks it, for whom, and where (message, block).
 BROKEN: list[tuple[str, list[Message], WireIdentity | Target | None, tuple[int, int | None]]] = [
@@ -89,6 +90,7 @@ BROKEN: list[tuple[str, list[Message], WireIdentity | Target | None, tuple[int, 
     ("broken_media", [user("see", MediaBlock("image/png", "not base64"))], None, (0, 1)),
     ("unreadable_media", [user("see", MediaBlock("image/png", "QUJD"))], None, (0, 1)),
     ("media_type", [user("see", MediaBlock("image/jpg", "/9j/4AAQ"))], None, (0, 1)),
+    ("too_many_media", [user("see", PDF, PDF)], MESSAGES, (0, 1)),
     ("image_too_large", [user("see", MediaBlock("image/gif", "R0lGODlhQR8BAA=="))], MESSAGES, (0, 1)),
     ("broken_seal", [Q, answer(ThinkingBlock("\ud83d", "c2ln"), "x", by=MESSAGES)], MESSAGES, (1, 0)),
     ("broken_opaque", [Q, answer(OpaqueBlock("x", "{"), "x", by=MESSAGES)], None, (1, 0)),

@@ -23,7 +23,7 @@ from panto.conversation import (
     ThinkingBlock,
     ToolResultBlock,
 )
-from panto.rules.media import broken_rule, limits_of, stored_kind
+from panto.rules.media import Album, stored_kind
 from panto.rules.verdicts import (
     Target,
     arguments_rule,
@@ -75,6 +75,7 @@ SUMMARY_PREFACE = "What follows is a summary of the conversation so far; the mes
 MEDIA_NOTES = {
     "unreadable_media": "[an image or document was left out: its data are of no kind that can be read]",
     "image_too_large": "[an image was left out: it is larger than this provider takes]",
+    "too_many_media": "[an older image or document was left out: all together are more than one request may hold]",
 }
 """In place of media that would be refused, by the rule they break. Nothing is decoded for a request; what is fit for
 every provider is made when an image enters a history."""
@@ -117,9 +118,9 @@ def clean_system(block: SystemBlock) -> SystemBlock:
 Media = TypeVar("Media", MediaBlock, StoredMediaPart)
 
 
-def fit_media(media: Media, target: Target, *, crowded: bool) -> Media | str:
+def fit_media(media: Media, album: Album) -> Media | str:
     """Media under the type that they are; words instead where the target would refuse them."""
-    match broken_rule(media, limits_of(target.identity.api_style), crowded=crowded):
+    match album.judge(media):
         case None:
             return media
         case "media_type":
@@ -128,7 +129,7 @@ def fit_media(media: Media, target: Target, *, crowded: bool) -> Media | str:
             return MEDIA_NOTES[rule]
 
 
-def clean_result(block: ToolResultBlock, call_id: str, target: Target, *, crowded: bool = False) -> ToolResultBlock:
+def clean_result(block: ToolResultBlock, call_id: str, album: Album) -> ToolResultBlock:
     """The result of the call that is sent as `call_id`: blank parts left out, an error never without words."""
     parts: list[ResultPartStored] = []
     changed = block.id != call_id
@@ -144,7 +145,7 @@ def clean_result(block: ToolResultBlock, call_id: str, target: Target, *, crowde
                 if broken_media(part):
                     changed = True
                     continue
-                fit = fit_media(part, target, crowded=crowded)
+                fit = fit_media(part, album)
                 if fit is not part:
                     changed = True
                     part = TextPart(fit) if isinstance(fit, str) else fit

@@ -25,7 +25,6 @@ from panto.conversation import (
     Message,
     MessageRole,
     OpaqueBlock,
-    StoredMediaPart,
     SystemBlock,
     TextualBlock,
     ThinkingBlock,
@@ -34,7 +33,7 @@ from panto.conversation import (
     effective_system_blocks,
 )
 from panto.rules import RULES
-from panto.rules.media import CROWD, is_image, limits_of
+from panto.rules.media import Album, AlbumChanged, limits_of
 from panto.rules.verdicts import (
     Target,
     check_made,
@@ -102,10 +101,6 @@ class _Turn:
         return (*results, *self.blocks)
 
 
-class _Crowd(Exception):
-    """There are more images now than the larger side holds for: the view begins anew, by the smaller one."""
-
-
 _SNAPSHOT = attrgetter("role", "content", "identity", "stop_reason")
 
 
@@ -121,10 +116,8 @@ class View:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.work = 0
-        limits = limits_of(target.identity.api_style)
-        self._sides_differ = limits.side != limits.crowded_side
         self._reserved: set[str] = set()
-        self._crowded = False
+        self._album = self._new_album()
         self._items: list[Sendable] = []
         self._begin()
 
@@ -135,28 +128,28 @@ class View:
         self._ids = CallIds(self.target, self._reserved)
         self._slots: dict[str, list[_Slot]] = {}
         self._server_uses: set[str] = set()
-        self._images = 0
+        self._album.begin()
         self._passing: list[_Turn] = []
         self._paused: dict[str, tuple[_Turn, ContentBlock]] = {}
         self._effective: list[SystemBlock] = []
         self._system: tuple[SystemBlock, ...] = ()
+
+    def _new_album(self) -> Album:
+        return Album(limits_of(self.target.identity.api_style))
 
     def update(self, messages: Sequence[Message]) -> Viewed:
         """What to send for `messages`, which stay as they are."""
         known = len(self._seen)
         if known > len(messages) or list(map(_SNAPSHOT, messages[:known])) != self._seen:
             self._reserved = set()
-            self._crowded = False
+            self._album = self._new_album()
             self._begin()
         while True:
             try:
                 for message in messages[len(self._seen) :]:
                     self._take(message)
                 break
-            except IdClash:
-                self._begin()
-            except _Crowd:
-                self._crowded = True
+            except (IdClash, AlbumChanged):
                 self._begin()
         self._render()
         return Viewed(self._system, list(self._items))
@@ -166,6 +159,7 @@ class View:
     def _take(self, message: Message) -> None:
         self.work += 1
         check_made(len(self._seen), message)
+        self._album.turn()
         match message.role:
             case MessageRole.SYSTEM:
                 so_far = Message(MessageRole.SYSTEM, list(self._effective))
@@ -188,7 +182,6 @@ class View:
                 case _:
                     said.append(self._fit(block))
         if said:
-            self._count(said)
             self._end_loop()
             self._end_pause()
             self._turn(MessageRole.USER).blocks += said
@@ -197,16 +190,9 @@ class View:
         """A result belongs to the last call of its id before it; without one, or with another there, it is dropped."""
         for slot in self._slots.get(block.id, ()):
             if slot.result is None:
-                slot.result = clean_result(block, slot.call_id, self.target, crowded=self._crowded)
-                self._count(slot.result.parts)
+                slot.result = clean_result(block, slot.call_id, self._album)
                 self._touch(slot.turn)
                 return
-
-    def _count(self, sent: Sequence[object]) -> None:
-        """Count the images that are sent; raises `_Crowd` when there are many."""
-        self._images += sum(isinstance(media, MediaBlock | StoredMediaPart) and is_image(media) for media in sent)
-        if self._images > CROWD and not self._crowded and self._sides_differ:
-            raise _Crowd
 
     def _take_answer(self, message: Message) -> None:
         kept = self._sent_of(message)
@@ -259,7 +245,7 @@ class View:
                     else ThinkingBlock(well_formed(block.text))
                 )
             case MediaBlock():
-                media = fit_media(block, self.target, crowded=self._crowded)
+                media = fit_media(block, self._album)
                 return TextualBlock(media) if isinstance(media, str) else media
             case OpaqueBlock() | ToolResultBlock() | SystemBlock():
                 return block

@@ -4,8 +4,8 @@ Law: bytes are believed, claims are not; nothing here decodes a picture: a kind,
 
 Limits of Anthropic's Messages (https://docs.anthropic.com/en/docs/build-with-claude/vision, 2026-12): PNG, JPEG, GIF or
 WebP; 5 MB an image, which counts the base64 text ("image exceeds 5 MB maximum: 5316852 bytes > 5242880 bytes"); 8,000
-pixels a side, or 2,000 in a request of more than 20 images. OpenAI takes the same four formats, up to 20 MB an image
-(https://platform.openai.com/docs/guides/images-vision, 2025).
+pixels a side, or 2,000 in a request of more than 20 images; 32 MB a request. OpenAI takes the same four formats, up to
+20 MB an image and 50 MB a request (https://platform.openai.com/docs/guides/images-vision, 2025).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ __all__ = [
     "HEAD",
     "IMAGES",
     "PDF",
+    "Album",
+    "AlbumChanged",
     "MediaLimits",
     "bare_type",
     "base64_length",
@@ -55,19 +57,23 @@ CROWD: Final = 20
 
 
 class MediaLimits(msgspec.Struct, frozen=True):
-    """What one wire takes of an image: characters of base64, and pixels a side, alone and in a crowd."""
+    """What one wire takes: characters of base64 an image and a request, and pixels a side, alone and in a crowd.
+
+    The total leaves room in the request for everything else.
+    """
 
     base64: int
+    total: int
     side: int | None = None
     crowded_side: int | None = None
 
 
 _LIMITS: Final[dict[APIStyle, MediaLimits]] = {
-    APIStyle.ANTHROPIC_MESSAGES: MediaLimits(5 * 1024 * 1024, 8_000, 2_000),
-    APIStyle.OPENAI_CHAT: MediaLimits(20 * 1024 * 1024),
+    APIStyle.ANTHROPIC_MESSAGES: MediaLimits(5 * 1024 * 1024, 24_000_000, 8_000, 2_000),
+    APIStyle.OPENAI_CHAT: MediaLimits(20 * 1024 * 1024, 40_000_000),
 }
 
-_NO_LIMITS: Final = MediaLimits(20 * 1024 * 1024)
+_NO_LIMITS: Final = MediaLimits(20 * 1024 * 1024, 40_000_000)
 
 
 def limits_of(style: APIStyle) -> MediaLimits:
@@ -134,6 +140,57 @@ def broken_rule(
         if most is not None and max(_stored_size(media.data) or (0,)) > most:
             return "image_too_large"
     return "media_type" if (kind in IMAGES or kind == PDF) and kind != media.media_type else None
+
+
+class AlbumChanged(Exception):
+    """What was judged before is judged otherwise now: begin anew, with the same album."""
+
+
+class Album:
+    """All media of one request, judged in their order: what is too large in a crowd, and what is too much in all.
+
+    Where all together are over the total, the oldest are left out, down to half of it, so that this happens rarely; but
+    those of the message that brings it about stay as far as they can.
+    What it has found holds on, so that the same history is always judged the same, however it grew.
+    """
+
+    def __init__(self, limits: MediaLimits) -> None:
+        self._limits = limits
+        self._crowded = False
+        self._left_out = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Start again at the first of the media."""
+        self._seen = self._before = 0
+        self._images = 0
+        self._total = 0
+        self._sizes: dict[int, int] = {}
+
+    def turn(self) -> None:
+        """What comes now is of the next message."""
+        self._before = self._seen
+
+    def judge(self, media: MediaBlock | StoredMediaPart) -> str | None:
+        """The rule that the next one breaks. Raises `AlbumChanged`."""
+        self._seen += 1
+        if self._seen <= self._left_out:
+            return "too_many_media"
+        rule = broken_rule(media, self._limits, crowded=self._crowded)
+        if rule in (None, "media_type"):
+            self._sizes[self._seen] = len(media.data)
+            self._total += len(media.data)
+            self._images += is_image(media)
+            if self._images > CROWD and not self._crowded and self._limits.side != self._limits.crowded_side:
+                self._crowded = True
+                raise AlbumChanged
+            if self._total > self._limits.total and len(self._sizes) > 1:
+                for at, size in list(self._sizes.items())[:-1]:
+                    if self._total <= self._limits.total // (2 if at <= self._before else 1):
+                        break
+                    self._total, self._left_out = self._total - size, at
+                raise AlbumChanged
+        return rule
 
 
 def _begin(data: str, size: int) -> bytes:

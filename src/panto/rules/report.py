@@ -28,7 +28,7 @@ from panto.conversation import (
     ToolUseBlock,
 )
 
-from .media import CROWD, broken_rule, is_image, limits_of
+from .media import Album, AlbumChanged, broken_rule, limits_of
 from .table import RULES
 from .verdicts import (
     Target,
@@ -83,7 +83,7 @@ class _Walk:
         self.paused: dict[str, tuple[int, int]] = {}
         self.last_thoughts: list[tuple[int, int]] = []
         self.server_uses: set[str] = set()
-        self.images: list[tuple[int, int, MediaBlock | StoredMediaPart]] = []
+        self.media: list[tuple[int, int, MediaBlock | StoredMediaPart]] = []
 
     def report(self, name: str, message: int, block: int | None = None) -> None:
         """Note that a rule is broken, if it concerns the target."""
@@ -113,7 +113,8 @@ class _Walk:
         for group in self.groups:
             for call in set(range(len(group.ids))) - {call for call, _, _ in group.came}:
                 self.report("missing_result", group.message, group.blocks[call])
-        self._crowd()
+        if self.target is not None:
+            self._album(self.target)
         return sorted(self.found, key=lambda one: (one.message or 0, -1 if one.block is None else one.block))
 
     def _blocks(self, at: int, message: Message, judged: Sequence[str | None]) -> list[int]:
@@ -130,7 +131,7 @@ class _Walk:
                 self._result(at, n, block)
                 continue
             sent.append(n)
-            self._image(at, n, block)
+            self._media(at, n, block)
             if isinstance(block, ThinkingBlock) and self.target is not None and passes(block, self.target):
                 self.thoughts.append((at, n))
             self.calls_open = self.calls_open and message.role is not MessageRole.USER
@@ -150,20 +151,30 @@ class _Walk:
             self.report("result_order", at, n)
         group.came.append((free[0], at, n))
         for part in block.parts:
-            self._image(at, n, part)
+            self._media(at, n, part)
 
-    def _image(self, at: int, n: int, media: ContentBlock | TextPart | StoredMediaPart) -> None:
-        if isinstance(media, MediaBlock | StoredMediaPart) and not broken_media(media) and is_image(media):
-            if _media_rule(media, self.target) != "image_too_large":
-                self.images.append((at, n, media))
+    def _media(self, at: int, n: int, media: ContentBlock | TextPart | StoredMediaPart) -> None:
+        if isinstance(media, MediaBlock | StoredMediaPart) and not broken_media(media):
+            self.media.append((at, n, media))
 
-    def _crowd(self) -> None:
-        """Where many images are sent, those are too large that were not among few."""
-        if self.target is not None and len(self.images) > CROWD:
-            limits = limits_of(self.target.identity.api_style)
-            for at, n, media in self.images:
-                if broken_rule(media, limits, crowded=True) == "image_too_large":
-                    self.report("image_too_large", at, n)
+    def _album(self, target: Target) -> None:
+        """What is wrong with media only because of all the others."""
+        album = Album(limits_of(target.identity.api_style))
+        while True:
+            album.begin()
+            try:
+                judged = [self._judge(album, place) for place in range(len(self.media))]
+                break
+            except AlbumChanged:
+                continue
+        for (at, n, media), rule in zip(self.media, judged, strict=True):
+            if rule is not None and rule != _media_rule(media, target):
+                self.report(rule, at, n)
+
+    def _judge(self, album: Album, place: int) -> str | None:
+        if place == 0 or self.media[place][0] != self.media[place - 1][0]:
+            album.turn()
+        return album.judge(self.media[place][2])
 
     def _question(self) -> None:
         """The user speaks: what only a loop, a pause or the end of an answer held is left out from here."""

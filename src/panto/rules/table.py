@@ -73,6 +73,7 @@ RULES: Final[dict[str, Rule]] = {
         # What one provider takes.
         Rule("id_shape", "the provider does not take such a call id", "sent under one that it takes", styles=_ALL),
         Rule("image_too_large", "the provider takes no such large image", "words of panto's in its place", styles=_ALL),
+        Rule("too_many_media", "all media are too much for one request", "words in place of the oldest", styles=_ALL),
         Rule("begins_with_answer", "no question precedes the first answer", "a fixed one is put before", styles=_ALL),
         Rule("same_role", "two messages of one role in a row; strict templates refuse", "joined", styles=_CHAT),
     )
