@@ -56,7 +56,7 @@ def serving(authority: trustme.CA, *names: str) -> ssl.SSLContext:
 # ---------------------------------------------------------------- certificates
 
 
-def test_a_private_authority_is_not_trusted_and_the_message_says_what_to_do(name: str, authority: trustme.CA) -> None:
+def test_cf_06_a_private_authority_is_not_trusted_and_the_message_says_what_to_do(name: str, authority: trustme.CA) -> None:
     with colour(name) as way, Server(tls=serving(authority)) as server:
         with pytest.raises(TransportError) as caught:
             way.open(server.url + "/v1")
@@ -67,7 +67,7 @@ def test_a_private_authority_is_not_trusted_and_the_message_says_what_to_do(name
     assert isinstance(caught.value.__cause__, ssl.SSLCertVerificationError)
 
 
-def test_a_ca_bundle_is_trusted(name: str, authority: trustme.CA, ca_file: Path) -> None:
+def test_cf_06_a_ca_bundle_is_trusted(name: str, authority: trustme.CA, ca_file: Path) -> None:
     http.init(ca_bundle=ca_file)
     with colour(name) as way, Server(tls=serving(authority)) as server:
         assert whole(way.open(server.url)) == b"ok"
@@ -116,7 +116,7 @@ def test_ssl_cert_file_does_not_add_to_a_ca_bundle(
             way.open(server.url)
 
 
-def test_a_missing_ca_file_is_an_error_before_anything_is_sent(
+def test_cf_06_a_missing_ca_file_is_an_error_before_anything_is_sent(
     name: str, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/does/not/exist.pem")
@@ -279,7 +279,7 @@ def test_no_proxy_is_honoured_and_the_environment_is_read_at_each_request(
 
 
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
-def test_a_socks_proxy_without_its_package_is_one_clear_error_at_the_first_request(
+def test_cf_05_a_socks_proxy_without_its_package_is_one_clear_error_at_the_first_request(
     name: str, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("socks", "aiohttp_socks", "urllib3.contrib.socks"):
