@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import panto
-from panto.testing import ScriptedProvider, call, fail, say, think, wait
+from panto.testing import ScriptedProvider, call, drop, fail, say, think, wait
 
 from .faces import Face
 from .stage import Stage, results, texts
@@ -454,3 +454,172 @@ def test_a_tool_choice_that_names_no_tool_is_refused(face: Face) -> None:
 def test_the_last_error_tells_how_often_it_was_tried(stage: Stage) -> None:
     agent, _ = stage.agent([fail(529, "busy")] * 5)
     assert "tried 5 times" in str(stage.run(agent).error)
+
+
+# ---- closing, once more
+
+
+def test_close_from_another_thread_at_any_moment_leaves_the_agent_free(face: Face) -> None:
+    if face.name == "async":
+        return
+    for round_ in range(60):
+        provider = ScriptedProvider([say(*["w "] * 300), say("next")])
+        config = panto.Config(provider=provider.config())
+        with panto.Agent(config, panto.MemoryStore().create(), transport=provider) as agent:
+            stream = agent.run("go")
+            reader = threading.Thread(target=lambda stream=stream: list(stream))  # type: ignore[misc]
+            reader.start()
+            time.sleep(0.00005 * round_)
+            stream.close()
+            reader.join(5)
+            assert not reader.is_alive()
+            assert stream.state in (panto.State.IDLE, panto.State.ABORTED, panto.State.DONE)
+            if len(provider.requests) == 0:
+                provider._script.pop(0)
+            assert [e.text for e in agent.run("on") if isinstance(e, panto.ContentDelta)] == ["next"]
+            assert agent.conversation.problems() == []
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_hook_may_close_the_stream_it_is_called_from(kind: str) -> None:
+    provider = ScriptedProvider([call("echo", x=1)])
+    config = panto.Config(provider=provider.config())
+
+    def plain(_: panto.ToolCall) -> None:
+        stream.close()
+
+    async def later(_: panto.ToolCall) -> None:
+        stream.close()
+
+    hooks = panto.Hooks(before_tool_call=plain if kind == "sync" else later)
+    with panto.Agent(config, panto.MemoryStore().create(), hooks=hooks, transport=provider) as agent:
+        agent.register_tool(panto.Tool("echo", "echoes", {"type": "object", "properties": {}}, echo))
+        stream = agent.run("go")
+        list(stream)
+        assert stream.state is panto.State.ABORTED
+        assert agent.conversation.problems() == []
+
+
+def test_a_store_error_that_was_borne_is_not_raised_again_by_closing(face: Face) -> None:
+    stage = Stage(face, "memory")
+    agent, _ = stage.agent([say("one", " two", " three")], session=Broken({1}).create())
+    ran = stage.run(agent, stop=lambda event: isinstance(event, panto.ContentDelta))
+    assert ran.error is None
+    assert [m.text for m in agent.conversation.messages] == ["go", "one"]
+
+
+def test_a_cancellation_while_a_stream_is_being_closed_goes_on_afterwards() -> None:
+    class Slow(panto.MemoryStore):
+        def create(self) -> panto.Session:
+            return panto.Session(super().create().info, self)
+
+        async def append_messages(self, session_id: str, messages: Any) -> None:  # type: ignore[override]
+            await asyncio.sleep(0.05)
+            super().append_messages(session_id, messages)
+
+    async def main() -> bool:
+        provider = ScriptedProvider([say("one", " two")])
+        config = panto.Config(provider=provider.config())
+        agent = panto.AsyncAgent(config, Slow().create(), transport=provider)
+        closing = asyncio.Event()
+
+        async def work() -> None:
+            async with agent.run("go") as stream:
+                async for event in stream:
+                    if isinstance(event, panto.ContentDelta):
+                        asyncio.get_running_loop().call_later(0.02, closing.set)
+                        break
+            await asyncio.sleep(5)
+
+        task = asyncio.create_task(work())
+        await closing.wait()
+        task.cancel()
+        await asyncio.wait({task}, timeout=2)
+        assert [m.text for m in agent.conversation.messages] == ["go", "one"]
+        await agent.close()
+        return task.cancelled()
+
+    assert asyncio.run(main())
+
+
+def test_what_a_failed_run_left_is_stored_when_the_agent_is_closed(face: Face) -> None:
+    def refuse(_: panto.ToolCall) -> None:
+        raise ValueError("the hook is broken")
+
+    provider = ScriptedProvider([call("echo", x=1)])
+    session = panto.MemoryStore().create()
+    agent = face.agent(
+        panto.Config(provider=provider.config()),
+        session,
+        transport=provider,
+        hooks=panto.Hooks(before_tool_call=refuse),
+    )
+    agent.register_tool(panto.Tool("echo", "echoes", {"type": "object", "properties": {}}, echo))
+    with pytest.raises(ValueError, match="broken"):
+        face.run(agent, "go")
+    face.call(agent.close())
+    assert session.store.load(session.info.id) == agent.conversation
+    assert agent.conversation.problems() == []
+
+
+def test_a_stream_dropped_after_a_retry_is_gone_at_once(face: Face) -> None:
+    stage = Stage(face, "memory")
+    agent, _ = stage.agent([say("a", cut_after=1), drop("reset"), say("one", "two"), say("next")])
+    gc.collect()
+    gc.disable()
+    try:
+
+        def begin() -> None:
+            stream = agent.run("go")
+            while not (isinstance(event := face.call(stream.next()), panto.ContentDelta) and event.text == "one"):
+                pass
+
+        with pytest.warns(ResourceWarning):
+            begin()
+        assert texts(stage.run(agent, "on")) == "next"
+    finally:
+        gc.enable()
+
+
+def test_a_tool_that_moves_to_another_source_is_answered_by_that() -> None:
+    class Source:
+        def __init__(self, name: str) -> None:
+            self.name, self.on = name, True
+
+        def decls(self) -> list[panto.ToolDecl]:
+            return [panto.ToolDecl("x", "x", {"type": "object"})] if self.on else []
+
+        def call(self, calls: list[panto.ToolCall]) -> list[panto.ToolCallResult]:
+            return [panto.ToolCallResult((panto.TextPart(self.name),)) for _ in calls]
+
+    provider = ScriptedProvider([call("x"), say("ok"), call("x"), say("ok")])
+    first, second = Source("first"), Source("second")
+    second.on = False
+    config = panto.Config(provider=provider.config())
+    with panto.Agent(config, panto.MemoryStore().create(), transport=provider) as agent:
+        agent.register_tool_source(first)
+        agent.register_tool_source(second)
+        list(agent.run("go"))
+        first.on, second.on = False, True
+        list(agent.run("go"))
+        assert [r.text for r in results(agent.conversation)] == ["first", "second"]
+
+
+def test_a_drop_followed_by_another_run_replays(face: Face) -> None:
+    from panto.testing import record, replay
+
+    provider = ScriptedProvider([say("one", "two"), say("next")])
+    config = panto.Config(provider=provider.config())
+    agent = face.agent(config, panto.MemoryStore().create(), transport=provider)
+    with record(agent) as journal:
+
+        def begin() -> None:
+            stream = agent.run("go")
+            while not isinstance(face.call(stream.next()), panto.ContentDelta):
+                pass
+
+        with pytest.warns(ResourceWarning):
+            begin()
+        face.run(agent, "on")
+    again = panto.Agent(config, panto.MemoryStore().create())
+    assert replay(journal, again).conversation == agent.conversation

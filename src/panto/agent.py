@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ._core import loop
 from ._core.effects import Effect, Plan, resume
+from ._core.engine import Engine
 from ._core.state import StateCell
 from ._drive import http, sync
 from ._drive.clock import clock_of
 from ._drive.face import Face
-from ._drive.lifecycle import Lifecycle, being_read
+from ._drive.lifecycle import Guard, Lifecycle, being_read
 from ._drive.portal import Portal
 from .config import Config
 from .conversation import Conversation, SystemMode, UserMessage
@@ -45,42 +46,50 @@ class Stream(Lifecycle):
     """
 
     _driver: sync.Driver
-    _reader: int | None = None
-    _ended: threading.Event | None = None
+    _reader: int | None = None  # the thread that waits for an effect
+
+    def __init__(
+        self, agent: Agent, engine: Engine, guard: Guard, plan: Plan[None], cell: StateCell, driver: sync.Driver
+    ) -> None:
+        super().__init__(agent, engine, guard, plan, cell, driver)
+        self._driving = threading.RLock()  # held by the thread that moves the plan
+        self._portal = agent._portal
 
     def next(self) -> Event | None:
         """The next event; `None` when there are no more.
 
         Raises `StateError` when another stream of the agent is open, or another thread waits for the event.
         """
-        plan = self._plan
-        if plan is None:
-            return None
-        if self._reader is not None:
+        if not self._driving.acquire(blocking=False):
             raise being_read()
-        if not self._begun:
-            self._begin()
+        try:
+            plan = self._plan
+            if plan is None:
+                return None
+            if self._reader is not None:
+                raise being_read()
+            if not self._begun:
+                self._begin()
+            return self._advance(plan)
+        finally:
+            self._driving.release()
+
+    def _advance(self, plan: Plan[None]) -> Event | None:
         try:
             step = plan.send(None)
-            return self._wait(plan, step) if isinstance(step, Effect) else step
+            if isinstance(step, Effect):
+                self._reader = threading.get_ident()
+                while isinstance(step, Effect):
+                    step = resume(plan, sync.answer(plan, self._driver, step))
+            return step
         except (StopIteration, sync.Closed):
             self._over()
             return None
         except BaseException as error:
             self._fail(plan, error)
             raise
-
-    def _wait(self, plan: Plan[None], step: Effect[object] | Event) -> Event:
-        """Perform effects until there is an event."""
-        self._reader = threading.get_ident()
-        try:
-            while isinstance(step, Effect):
-                step = resume(plan, sync.answer(plan, self._driver, step))
-            return step
         finally:
             self._reader = None
-            if self._ended is not None:
-                self._ended.set()
 
     def _fail(self, plan: Plan[None], error: BaseException) -> None:
         """The plan ended with an exception, or an interrupt came in our own code: leave all in order."""
@@ -108,13 +117,21 @@ class Stream(Lifecycle):
         From another thread it ends the wait of the one that reads, whose `next` then gives `None`; a connection that
         is just being made is waited for.
         """
-        if self._reader not in (None, threading.get_ident()):
-            self._ended = threading.Event()
+        if self._reader == threading.get_ident() or (self._reader is not None and self._portal.here):
             self._driver.interrupt()
-            self._ended.wait()
-            return
-        plan, self._plan = self._plan, None
+            return  # called from within the run, by a hook: the reader closes it when that returns
+        wait = 0.0
+        while not self._driving.acquire(timeout=wait):
+            self._driver.interrupt()  # again, should the reader have been between two effects
+            wait = 0.1
         try:
+            self._close()
+        finally:
+            self._driving.release()
+
+    def _close(self) -> None:
+        try:
+            plan, self._plan = self._plan, None
             if plan is not None and self._begun:
                 sync.close(plan, self._driver)
         finally:

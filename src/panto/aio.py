@@ -97,7 +97,7 @@ class AsyncStream(Lifecycle):
     async def _fail(self, plan: Plan[None], error: BaseException) -> None:
         """The plan ended with an exception, or an interrupt came in our own code: leave all in order."""
         self._over()
-        if not isinstance(error, (Exception, StopAsyncIteration)):
+        if not isinstance(error, (Exception, GeneratorExit)):
             if inspect.getgeneratorstate(plan) != inspect.GEN_CLOSED:
                 await aio.close_quietly(plan, self._driver)
             elif self._engine.behind:

@@ -56,7 +56,9 @@ def serving(authority: trustme.CA, *names: str) -> ssl.SSLContext:
 # ---------------------------------------------------------------- certificates
 
 
-def test_cf_06_a_private_authority_is_not_trusted_and_the_message_says_what_to_do(name: str, authority: trustme.CA) -> None:
+def test_cf_06_a_private_authority_is_not_trusted_and_the_message_says_what_to_do(
+    name: str, authority: trustme.CA
+) -> None:
     with colour(name) as way, Server(tls=serving(authority)) as server:
         with pytest.raises(TransportError) as caught:
             way.open(server.url + "/v1")

@@ -148,11 +148,11 @@ class Engine:
 
     def join(self, message: Message, offer: Sequence[ToolDecl] = ()) -> None:
         """Let a message join the conversation. Its calls, if any, wait in `batch` for their results."""
-        self.conversation.messages.append(message)
-        self._unoffered.append((message, offer))
         if blocks := message.tool_calls:
             self.batch = Batch(blocks)
             self._batch_offer = offer
+        self.conversation.messages.append(message)
+        self._unoffered.append((message, offer))
 
     def prepare(self, said: Message) -> Plan[None]:
         """Make the images of a message fit, before it joins."""
@@ -161,9 +161,9 @@ class Engine:
 
     def close_batch(self) -> None:
         """Let the results of the waiting calls join; a call that has none was interrupted. No call is ever left."""
-        batch, self.batch = self.batch, None
-        if batch is not None:
-            self.join(Message(MessageRole.USER, list(batch.stored())), self._batch_offer)
+        if self.batch is not None:
+            self.join(Message(MessageRole.USER, list(self.batch.stored())), self._batch_offer)
+            self.batch = None
 
     def interrupt(self) -> None:
         """Leave a valid history at once, wherever the run stands: keep what was shown, give every call a result."""
@@ -173,6 +173,7 @@ class Engine:
             self.join(kept, self._offer.decls if self._offer is not None else ())
         self.close_batch()
         self.behind = True
+        self._wire = None  # whatever was interrupted may have been building a request
 
     def flush(self) -> Plan[None]:
         """Offer the store whatever it does not have yet.
@@ -181,6 +182,9 @@ class Engine:
         """
         while self._unoffered:
             message, offer = self._unoffered[0]
+            if self._pending and self._pending[-1].message is message:
+                del self._unoffered[0]  # an interrupt came between the two lines below
+                continue
             if message.id is None:
                 message.id = yield from do(NewId())
             try:
@@ -188,8 +192,8 @@ class Engine:
                     yield from do(CallUser(self.hooks.before_append, (message, self.conversation)))
                     _check_metadata(message)
             finally:
-                del self._unoffered[0]
                 self._pending.append(self._record(message, offer))
+                del self._unoffered[0]
         if self._pending:
             records = tuple(self._pending)
             yield from do(Append(self.session, records))
@@ -206,6 +210,7 @@ class Engine:
         """Change the system prompt, and store that."""
         yield from self.load()
         self.join(system_message(text, mode))
+        self.behind = True
         yield from self.flush()
 
     def said(self, message: str | UserMessage | None) -> Message | None:
@@ -290,6 +295,7 @@ class Engine:
                 decls.append(ToolDecl(decl.name, decl.description, schema))
                 runners[decl.name] = runner
         if self._offer is not None and self._offer.decls == tuple(decls):
+            self._offer.runners = runners  # the same words, and perhaps another who answers to them
             return self._offer
         self._offer = Offer(decls, runners)
         return self._offer

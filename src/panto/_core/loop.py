@@ -54,6 +54,7 @@ def run(engine: Engine, said: Message | None, cell: StateCell) -> Plan[None]:
     except Exception:
         engine.call = None
         engine.close_batch()
+        engine.behind = True
         cell.move(State.FAILED)
         raise
     except BaseException:
@@ -87,9 +88,7 @@ def _turns(
         answer = yield from provider_call(call, cell)
         usages.append(answer.usage)
         reason = answer.stop_reason
-        message = _message(answer, call.identity)
-        engine.call = None
-        yield from _announce(engine, message, offer)
+        yield from _announce(engine, _message(answer, call.identity), offer)
         if (batch := engine.batch) is not None:
             cell.move(State.DISPATCHING)
             if reason in NOT_WHOLE:
@@ -117,6 +116,7 @@ def _message(answer: Answer, identity: WireIdentity) -> Message:
 def _announce(engine: Engine, message: Message, offer: Offer) -> Plan[None]:
     """Store an answer, then announce it. When it cannot be stored it is announced all the same, and then the error."""
     engine.join(message, offer.decls)
+    engine.call = None
     failed: Exception | None = None
     try:
         yield from engine.flush()

@@ -115,11 +115,11 @@ def _attempt(call: Call, cell: StateCell) -> Plan[Answer]:
         cell.move(State.STREAMING)
         over = False
         while not over:
-            broken: TransportFailure | None = None
+            broken: Failure | None = None
             try:
                 data = yield from do(Recv())
             except TransportFailure as error:
-                data, broken = b"", error
+                data, broken = b"", _transport_failure(error)
             events = decoder.feed(data) if data else []
             over = not data or decoder.done or decoder.failure is not None
             if over and decoder.failure is None:
@@ -129,9 +129,7 @@ def _attempt(call: Call, cell: StateCell) -> Plan[Answer]:
                 live.rest = iter(events)
                 yield from live.rest
             if decoder.failure is not None:
-                failure = decoder.failure
-                if broken is not None:
-                    failure = _transport_failure(broken)
+                failure = decoder.failure if broken is None else broken
                 yield from do(CloseResponse())
                 opened = False
                 raise _Failed(failure, shown, decoder.partial(()))

@@ -85,7 +85,10 @@ class Driver:
             if (failure := transport_failure(effect, error)) is None:
                 raise
             failure.__cause__ = error.__cause__
-        raise failure  # here, so that the frames of the transport, which hold the key, are not its context
+        try:
+            raise failure  # here, so that the frames of the transport, which hold the key, are not its context
+        finally:
+            del failure  # its traceback leads here, and a cycle would keep a dropped stream alive
 
     def abort(self) -> None:
         """Close the connection and stop the tools at once; for a stream that was dropped."""
@@ -137,7 +140,11 @@ class Driver:
                 raise failure from error
 
         self.writing = asyncio.ensure_future(write())
-        await asyncio.shield(self.writing)
+        try:
+            await asyncio.shield(self.writing)
+        except Exception:
+            self.writing = None  # told now, and not again by whoever closes
+            raise
         self.writing = None
 
     async def _call_user(self, effect: Effect[object]) -> object:
@@ -271,6 +278,10 @@ async def answer(plan: Plan[T], driver: Driver, effect: Effect[object]) -> objec
         return await driver.perform(effect)
     except Exception as error:
         return Raised(error)
+    except GeneratorExit:  # the coroutine is dropped, or its loop has ended: nothing can be awaited any more
+        driver.abort()
+        plan.close()
+        raise
     except BaseException:
         await close_quietly(plan, driver)
         raise
@@ -304,22 +315,27 @@ async def close(plan: Plan[T], driver: Driver) -> None:
 
 
 async def close_shielded(plan: Plan[T], driver: Driver) -> None:
-    """Close a plan whatever cancels the caller meanwhile; after `CLOSING_SECONDS` the rest is given up."""
-    loop = asyncio.get_running_loop()
+    """Close a plan whatever cancels the caller meanwhile; after `CLOSING_SECONDS` the rest is given up.
+
+    A cancellation that came meanwhile goes on when all is in order.
+    """
+    loop, cancelled = asyncio.get_running_loop(), False
     task = asyncio.ensure_future(close(plan, driver))
     deadline = loop.time() + CLOSING_SECONDS
     while not task.done() and (left := deadline - loop.time()) > 0:
         try:
             await asyncio.wait({task}, timeout=left)
         except asyncio.CancelledError:
-            continue
+            cancelled = True
     if not task.done():
         task.cancel()
         driver.abort()
         await asyncio.wait({task}, timeout=1.0)
         plan.close()
-    elif not task.cancelled() and (error := task.exception()) is not None:
+    elif not task.cancelled() and (error := task.exception()) is not None and not cancelled:
         raise error
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 async def close_quietly(plan: Plan[T], driver: Driver) -> None:

@@ -25,6 +25,8 @@ class _Driver(Protocol):
 class Lifecycle:
     """What the streams of both agents share; they add how to wait."""
 
+    _begun = False
+
     def __init__(
         self, agent: object, engine: Engine, guard: Guard, plan: Plan[None], cell: StateCell, driver: _Driver
     ) -> None:
@@ -34,7 +36,6 @@ class Lifecycle:
         self._plan: Plan[None] | None = plan
         self._cell = cell
         self._driver = driver
-        self._begun = False
 
     @property
     def state(self) -> State:
@@ -47,8 +48,8 @@ class Lifecycle:
 
     def _over(self) -> None:
         self._plan = None
-        self._driver.finish()
         self._guard.leave(self)
+        self._driver.finish()
 
     def _check_unread(self) -> None:
         if self._plan is None:

@@ -54,6 +54,11 @@ class Portal:
             future.cancel()
             raise
 
+    @property
+    def here(self) -> bool:
+        """Whether the calling code runs on the portal's own loop, and so must not wait for those who wait for it."""
+        return self._thread is threading.current_thread()
+
     def close(self) -> None:
         """Stop the loop and its thread."""
         if self._pid != os.getpid():

@@ -59,6 +59,9 @@ class Writer:
                 reply: object = None
                 try:
                     reply = yield step
+                except GeneratorExit:
+                    self.lines.append({"cancel": events, "during": line.get("effect"), "dropped": True})
+                    raise
                 except Cancelled as error:
                     thrown: BaseException | None = error
                     unseen = UNSEEN in error.args
@@ -145,6 +148,9 @@ class Replay:
                     return None
                 if cancel is not None:
                     self._at += 1
+                    if cancel.get("dropped"):
+                        plan.close()
+                        return None
                     cancelled = True
                     step = plan.throw(Cancelled())
                 else:

@@ -80,7 +80,10 @@ class Driver:
             if (failure := transport_failure(effect, error)) is None:
                 raise
             failure.__cause__ = error.__cause__
-        raise failure  # here, so that the frames of the transport, which hold the key, are not its context
+        try:
+            raise failure  # here, so that the frames of the transport, which hold the key, are not its context
+        finally:
+            del failure  # its traceback leads here, and a cycle would keep a dropped stream alive
 
     def interrupt(self) -> None:
         """From another thread: end what this driver waits for, as far as that can be done. It performs no more."""
@@ -231,7 +234,10 @@ def answer(plan: Plan[T], driver: Driver, effect: Effect[object]) -> object:
     if driver.interrupted:
         close_quietly(plan, driver)
         raise Closed
-    return reply
+    try:
+        return reply
+    finally:
+        del reply  # an error's traceback leads here, and a cycle would keep a dropped stream alive
 
 
 def close(plan: Plan[T], driver: Driver) -> None:

@@ -32,7 +32,7 @@ class Prefix:
         `encode` is asked once for each item, which keeps its bytes; an item of no bytes is left out.
         """
         known = len(self._items)
-        if known > len(items) or items[:known] != self._items:
+        if known > max(0, len(items) - TAIL) or items[:known] != self._items:
             self._items, self._bytes, known = [], [], 0
         grown = list(items[known : max(known, len(items) - TAIL)])
         if grown:
