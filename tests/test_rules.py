@@ -219,3 +219,8 @@ def test_what_a_provider_made_in_order_has_no_problems_and_goes_back_as_it_is(
     assert problems(messages) == []
     assert problems(messages, identity) == []
     assert unchanged(messages, Target.of(identity))
+
+
+def test_a_server_tools_result_before_its_call_answers_nothing() -> None:
+    found = problems([Q, answer(SERVER_RESULT, SERVER_USE, "x", by=MESSAGES)], MESSAGES)
+    assert [(p.rule, p.block) for p in found] == [("orphan_server_result", 0), ("open_server_use", 1)]

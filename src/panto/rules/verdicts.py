@@ -206,7 +206,7 @@ def _answered(message: Message, target: Target | None, server_uses: set[str]) ->
     home = target is not None and target.identity.same_origin(message.identity)
     found: list[str | None] = []
     facts = {at: opaque_facts(block) for at, block in enumerate(content) if isinstance(block, OpaqueBlock)}
-    answered = {fact.answers for fact in facts.values() if fact is not None}
+    answered = {fact.answers: at for at, fact in facts.items() if fact is not None}  # each by its last answer
     # When the provider paused, or waits for the results of our calls, its own tools answer in a later message.
     waits = goes_on(message) or (message.stop_reason is StopReason.TOOL_USE and bool(message.tool_calls))
     for at, block in enumerate(content):
@@ -225,7 +225,7 @@ def _answered(message: Message, target: Target | None, server_uses: set[str]) ->
                     found.append(None)
                 elif not home:
                     found.append("foreign_opaque")
-                elif fact.use is not None and not waits and fact.use not in answered:
+                elif fact.use is not None and not waits and answered.get(fact.use, -1) < at:
                     found.append("open_server_use")
                 elif fact.answers is not None and fact.answers not in server_uses:
                     found.append("orphan_server_result")
