@@ -7,7 +7,6 @@ allowed, is never run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
 
 import msgspec
 
@@ -34,8 +33,6 @@ from panto.tools import (
 
 from .effects import CallUser, Cancelled, Finished, Job, NextSignal, Plan, Progress, StartTools, StopTools, do
 from .repair import clean_arguments
-
-T = TypeVar("T")
 
 INTERRUPTED = "The call was interrupted by the user; it may have had effects."
 NOT_STARTED = "The call was not run: the user interrupted before it began."
